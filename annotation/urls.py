@@ -7,7 +7,7 @@ from annotation.views.adjudication import disputes, reasons
 from annotation.views.annotations import history, statistics, submission
 from annotation.views.batches import batches, creation, members, study_plan, tasks
 from annotation.views.gold_questions import gold_questions
-from annotation.views.guidelines import comparison, guidelines, notes
+from annotation.views.guidelines import comparison, editing, guidelines, notes
 from annotation.views.people import account, home, invitations, people, studies
 from annotation.views.quality import page
 from annotation.views.releases import comparison as comparison_views
@@ -95,7 +95,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("imports/<int:import_id>/confirm/", imports.import_confirm, name="import-confirm"),
     path("imports/<int:import_id>/discard/", imports.import_discard, name="import-discard"),
     path("guidelines/", guidelines.guidelines, name="guidelines"),
-    path("guidelines/-/new/", guidelines.guideline_new, name="guideline-new"),
+    path("guidelines/-/new/", editing.guideline_new, name="guideline-new"),
+    path("guidelines/-/preview/", editing.guideline_preview, name="guideline-preview"),
+    path("guidelines/-/shipped/<str:name>/", editing.guideline_shipped, name="guideline-shipped"),
     path("guidelines/-/reasons/", reasons.dispute_reasons, name="dispute-reasons"),
     path("guidelines/-/reasons/<slug:key>/", reasons.dispute_reason, name="dispute-reason"),
     path(
@@ -112,9 +114,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("guidelines/<str:name>/-/compare/", comparison.guideline_compare, name="guideline-compare"),
     path("guidelines/<str:name>/<str:version>/notes/", notes.guideline_notes, name="guideline-notes"),
     path("guidelines/<str:name>/<str:version>/", guidelines.guideline, name="guideline"),
-    path(
-        "guidelines/<str:name>/<str:version>/publish/", guidelines.guideline_publish, name="guideline-publish"
-    ),
+    path("guidelines/<str:name>/<str:version>/publish/", editing.guideline_publish, name="guideline-publish"),
     path("data/", datasets.datasets, name="datasets"),
     path("data/<str:name>/", datasets.dataset, name="dataset"),
     path("data/<str:name>/archive/", lists.archive_dataset, name="dataset-archive"),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
 from typing import Any, TypeAlias
 
+from django.conf import settings
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils.translation import get_language, gettext
 
@@ -14,6 +19,7 @@ from annotation.core.formatting import format_compact
 from annotation.core.study_scope import build_study_filter
 from annotation.domain.guidelines import NA, GuidelineDocument, Label, localize
 from annotation.domain.guidelines.criteria import Criterion
+from annotation.domain.guidelines.parser import parse_guideline
 from annotation.models import (
     Batch,
     Guideline,
@@ -47,6 +53,53 @@ def get_guideline(reference: str) -> Guideline:
             known=", ".join(known) or "-",
         )
     return guideline
+
+
+SHIPPED = Path(settings.BASE_DIR) / "fixtures" / "guidelines"
+SHIPPED_SIGN = "shipped:"
+"""In front of the name of a shipped guideline, where one is to be copied."""
+_VERSION_LINE = re.compile(r"^(version:[ \t]*[\"']?)([^\"'#\n]*?\d+)(?=[\"']?[ \t]*(?:#.*)?$)", re.MULTILINE)
+
+
+@lru_cache(maxsize=1)
+def list_shipped() -> dict[str, GuidelineDocument]:
+    """The guidelines that come with the product, by name."""
+    documents = (
+        parse_guideline(path.read_text(encoding="utf-8"), path=path.name)
+        for path in sorted(SHIPPED.glob("*.yaml"))
+    )
+    return {document.name: document for document in documents}
+
+
+def read_shipped(name: str) -> str:
+    """The text of a shipped guideline."""
+    if name not in list_shipped():
+        known = ", ".join(list_shipped())
+        raise NotFound(
+            N_("No guideline {name} comes with Assay; there are: {known}."), name=name, known=known
+        )
+    return (SHIPPED / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def copy_guideline(base: str) -> str:
+    """The text of a version (``flames@1.1``), or of a shipped guideline (``shipped:flames``), for an author to change:
+    where the version is stored already, with the next number that is free.
+    """
+    shipped = base.removeprefix(SHIPPED_SIGN)
+    text = read_shipped(shipped) if shipped != base else get_guideline(base).source
+    document = parse_guideline(text, path=base)
+    stored = set(Guideline.objects.filter(name=document.name).values_list("version", flat=True))
+    if document.version not in stored:
+        return text
+    return _VERSION_LINE.sub(lambda match: match[1] + _find_next_version(match[2], stored), text, count=1)
+
+
+def _find_next_version(version: str, stored: Collection[str]) -> str:
+    """``1.2`` of ``1.1``, or the first number after it that is free."""
+    digits = re.search(r"\d+$", version)
+    assert digits is not None  # the pattern of the line ends with one
+    head, number = version[: digits.start()], int(digits[0])
+    return next(f"{head}{n}" for n in count(number + 1) if f"{head}{n}" not in stored)
 
 
 @dataclass(frozen=True)

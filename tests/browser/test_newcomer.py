@@ -16,7 +16,6 @@ from annotation.services import jobs
 from tests.browser.conftest import SignIn, Violations
 from tests.browser.looks import too_wide
 from tests.browser.test_annotating import sent
-from tests.support import FLAMES_GUIDELINE
 
 pytestmark = [pytest.mark.browser]
 
@@ -75,7 +74,6 @@ def test_from_a_spreadsheet_to_an_invited_persons_label(
     tmp_path: Path,
     language: str,
 ) -> None:
-    FLAMES_GUIDELINE.load()
     click = Clicks(violations, language)
     manager = sign_in(ma, language=language)
     manager.goto("/")
@@ -86,6 +84,7 @@ def test_from_a_spreadsheet_to_an_invited_persons_label(
     jobs.run(Job.objects.latest("pk").pk)
     manager.reload()
     click(primary(manager))
+    click(manager.locator("form[action$='/shipped/flames/'] button"))
     click(manager.locator(".sticky__foot .button--primary"))
     manager.locator("[name=notes]").fill("小林\n小陈")
     click(manager.locator("main form .button--primary").last)

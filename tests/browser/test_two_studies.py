@@ -133,7 +133,9 @@ def test_what_is_done_in_one_study_changes_nothing_in_the_other(
     page.get_by_role("link", name="Retrain and re-benchmark").click()
     boards = page.locator("main table tbody tr")
     expect(boards).to_have_count(1)
-    expect(boards.get_by_role("link", name="board", exact=True)).to_have_attribute("href", "/s/alpha/runs/board/")
+    expect(boards.get_by_role("link", name="board", exact=True)).to_have_attribute(
+        "href", "/s/alpha/runs/board/"
+    )
     page.get_by_role("button", name=re.compile("^Train, and run 1 board again")).click()
     page.wait_for_url("**/s/alpha/runs/-/retrainings/*/")
     made = Retraining.objects.get()

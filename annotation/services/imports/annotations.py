@@ -9,11 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 
 from annotation.core.errors import N_, AssayError, Conflict, InputError
-from annotation.core.files import read_text
 from annotation.core.garbage import freeze_garbage
 from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
 from annotation.domain.formats import (
@@ -36,7 +34,7 @@ from annotation.domain.releases.origins import check_protocol
 from annotation.models import Batch, Dataset, EvaluatedModel, Guideline
 from annotation.selectors.access import record_reader
 from annotation.selectors.datasets import get_dataset
-from annotation.selectors.guidelines import get_guideline
+from annotation.selectors.guidelines import get_guideline, read_shipped
 from annotation.selectors.imports import is_made_by_import
 from annotation.services.batches.batches import (
     add_tasks,
@@ -254,9 +252,10 @@ def _get_or_load_guideline(reference: str, intake: Intake) -> Guideline:
     """The one asked for; the format's own is loaded where nobody has loaded one of that name yet."""
     own = intake.form.name
     if reference == own and not Guideline.objects.filter(name=own).exists():
-        path = settings.BASE_DIR / "fixtures" / "guidelines" / f"{own}.yaml"
         intake.report.add_made("guidelines")
-        return load_guideline(text=read_text(path), path=path.name, publish=True, actor=intake.run.actor)
+        return load_guideline(
+            text=read_shipped(own), path=f"{own}.yaml", publish=True, actor=intake.run.actor
+        )
     return get_guideline(reference)
 
 

@@ -32,6 +32,7 @@ from annotation.selectors.guidelines import dimension_label
 from annotation.selectors.jobs import get_job_for, list_visible_jobs
 from annotation.services.batches.batches import JOB_KIND, UNDER_WAY, create_or_enqueue_batch, filter_responses
 from annotation.views.access import act_required, person_of
+from annotation.views.guidelines.editing import list_unused_shipped
 
 
 def describe_plan(plan: Plan, guideline: Guideline | None, due: date | None) -> dict[str, Any]:
@@ -163,4 +164,6 @@ def show_form(request: HttpRequest, form: BatchForm, dataset: Dataset, *, status
         (_("Batches"), "batches", []), (_("New batch"), "batch-dataset", []), title=dataset.name
     )
     context = {"form": form, "dataset": dataset, "crumbs": crumbs} | plan_context(form, dataset)
+    if not Guideline.objects.exclude(published_at=None).exists():
+        context["shipped"] = list_unused_shipped()
     return render(request, "annotation/batches/new.html", context, status=status)

@@ -1,24 +1,21 @@
-"""Guidelines: the list, reading a version, putting one in, publishing it."""
+"""Guidelines: the list, and reading a version."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET
 
-from annotation.core.error_messages import error_text
-from annotation.core.errors import AssayError, InputError
 from annotation.core.formatting import format_compact
 from annotation.core.http import breadcrumbs
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.domain.guidelines.prose import split_blocks
 from annotation.domain.permissions import READ_GUIDELINES, WRITE_GUIDELINES
-from annotation.forms.guidelines import GuidelineForm, clause_value
+from annotation.forms.guidelines import clause_value
 from annotation.models import GuidelineNote
 from annotation.selectors.guidelines import (
     ClauseKey,
@@ -34,20 +31,10 @@ from annotation.selectors.guidelines import (
     record_note_openings,
     to_language,
 )
-from annotation.services.guidelines import load_guideline, publish_guideline
 from annotation.views.access import act_required, may, person_of
 from annotation.views.guidelines.comparison import compare_with_published
+from annotation.views.guidelines.editing import list_unused_shipped
 from annotation.views.guidelines.wording import format_severity, guideline_text, language_name
-from annotation.views.notices import add_notice
-
-LINES_AROUND = 4  # lines shown on either side of a faulty one
-
-
-@dataclass(frozen=True)
-class SourceLine:
-    number: int
-    text: str
-    wrong: bool
 
 
 @require_GET
@@ -66,7 +53,8 @@ def guidelines(request: HttpRequest) -> HttpResponse:
         )
         for family in list_families(drafts=manages)
     ]
-    return render(request, "annotation/guidelines/list.html", {"families": listed})
+    context = {"families": listed, "shipped": list_unused_shipped() if manages else ()}
+    return render(request, "annotation/guidelines/list.html", context)
 
 
 @require_GET
@@ -105,53 +93,6 @@ def guideline(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "crumbs": breadcrumbs((_("Guidelines"), "guidelines", []), title=str(found_version)),
     }
     return render(request, "annotation/guidelines/guideline.html", context)
-
-
-@require_http_methods(["GET", "POST"])
-@act_required(WRITE_GUIDELINES)
-def guideline_new(request: HttpRequest) -> HttpResponse:
-    form = GuidelineForm(request.POST or None, request.FILES or None)
-    if not form.is_valid():
-        return _show_form(request, form)
-    text = form.cleaned_data["text"]
-    try:
-        stored = load_guideline(text=text, path=form.file_name, actor=person_of(request))
-    except InputError as error:
-        return _show_form(request, form, text=text, error=error)
-    except AssayError as error:
-        form.add_error(None, error_text(error))
-        return _show_form(request, form, text=text)
-    add_notice(request, "guideline_stored", guideline=stored)
-    return redirect("guideline", stored.name, stored.version)
-
-
-@require_POST
-@act_required(WRITE_GUIDELINES)
-def guideline_publish(request: HttpRequest, name: str, version: str) -> HttpResponse:
-    draft = get_guideline_version(name, version, drafts=True)
-    publish_guideline(guideline=draft, actor=person_of(request))
-    add_notice(request, "guideline_published", guideline=draft)
-    return redirect("guideline", name, version)
-
-
-def _show_form(
-    request: HttpRequest, form: GuidelineForm, *, text: str | None = None, error: InputError | None = None
-) -> HttpResponse:
-    context = {
-        "form": form,
-        "text": form["text"].value() if text is None else text,
-        "error": error,
-        "error_text": error_text(error) if error else "",
-        "excerpt": list_excerpt(text or "", error.line) if error and error.line else (),
-        "crumbs": breadcrumbs((_("Guidelines"), "guidelines", []), title=_("New version")),
-    }
-    return render(request, "annotation/guidelines/new.html", context, status=422 if form.is_bound else 200)
-
-
-def list_excerpt(text: str, line: int) -> list[SourceLine]:
-    lines = text.splitlines()
-    first, last = max(1, line - LINES_AROUND), min(len(lines), line + LINES_AROUND)
-    return [SourceLine(number, lines[number - 1], number == line) for number in range(first, last + 1)]
 
 
 def list_dimensions(content: dict[str, Any]) -> list[dict[str, Any]]:

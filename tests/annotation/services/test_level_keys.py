@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotation.models import Dataset, Person
-from annotation.views.annotations.workspace import build_question
+from annotation.views.guidelines.questions import build_question
 from tests.annotation.several_criteria import LEVELS, as_criterion, criterion, guideline_of, scale
 from tests.annotation.views.test_work_pages import text, visit
 from tests.support import examples, make_batch

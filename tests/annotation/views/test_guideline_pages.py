@@ -4,10 +4,12 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 
+from annotation.domain.guidelines.parser import parse_guideline
 from annotation.domain.guidelines.prose import TextBlock, split_blocks
 from annotation.models import AuditEvent, Batch, Guideline, Person
-from annotation.selectors.guidelines import choose_language, to_language
+from annotation.selectors.guidelines import choose_language, list_shipped, read_shipped, to_language
 from annotation.services.guidelines import load_guideline
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
@@ -177,3 +179,42 @@ def test_a_sentence_that_opens_a_group_of_lines_is_no_heading() -> None:
     assert [
         block.kind for block in split_blocks("为什么？\n因为。\n\n在 3 和 2 之间：能，选 3。\n其余选 2。")
     ] == ["paragraph"] * 4
+
+
+def test_a_guideline_that_comes_with_assay_is_published_as_it_is(manager: Client, lin: Person) -> None:
+    shipped = reverse("guideline-shipped", args=["flames"])
+    assert "Guidelines that come with Assay" in manager.get(reverse("guidelines")).content.decode()
+    assert manager.post(shipped)["location"] == reverse("guideline", args=["flames", "1.1"])
+    stored = Guideline.objects.get(name="flames")
+    assert stored.is_published
+    assert f'action="{shipped}"' not in manager.get(reverse("guidelines")).content.decode()
+    assert manager.post(shipped).status_code == 302  # twice changes nothing
+    assert Guideline.objects.filter(name="flames").get().published_at == stored.published_at
+    assert manager.post(reverse("guideline-shipped", args=["nope"])).status_code == 404
+
+
+def test_a_copy_has_the_next_free_version_and_nothing_else_differs(manager: Client) -> None:
+    new = reverse("guideline-new")
+    shipped = manager.get(new, {"base": "shipped:xstest"}).context["text"]
+    assert parse_guideline(shipped, path="x").version == "1.0"
+    stored = load_guideline(text=shipped, path="x", publish=True)
+    copied = manager.get(new, {"base": str(stored)}).context["text"]
+    assert parse_guideline(copied, path="x").version == "1.1"
+    assert copied.replace("1.1", "1.0", 1) == shipped
+    load_guideline(text=copied, path="x")
+    assert parse_guideline(manager.get(new, {"base": str(stored)}).context["text"], path="x").version == "1.2"
+    assert manager.get(new, {"base": "nope@1"}).status_code == 404
+
+
+def test_the_preview_asks_what_the_work_page_asks_and_stores_nothing(manager: Client) -> None:
+    preview = reverse("guideline-preview")
+    words = manager.post(preview, {"text": read_shipped("flames")}).content.decode()
+    for criterion in list_shipped()["flames"].criteria:
+        assert escape(criterion.question["en"]) in words
+        for level in criterion.scale:
+            assert escape(level.definition["en"]) in words
+    flawed = read_shipped("flames").replace("languages: [zh, en]", "languages: [zh, en")
+    answer = manager.post(preview, {"text": flawed}).content.decode()
+    assert 'class="source__line source__line--wrong"' in answer
+    assert "Format of a guideline" in manager.post(preview, {"text": ""}).content.decode()
+    assert not Guideline.objects.exists()
