@@ -40,8 +40,8 @@ def test_a_copy_is_changed_with_its_preview_beside_it(
 
     written = text.input_value()
     code = {"en": "en", "zh-hans": "zh"}[language]
-    asked = re.compile(rf"(question:\n(?:      \w+: .*\n)*?      {code}: ).*")
-    changed, number = asked.subn(rf"\g<1>{question}", written, count=1)
+    pattern = re.compile(rf"(question:\n(?:      \w+: .*\n)*?      {code}: ).*")
+    changed, number = pattern.subn(rf"\g<1>{question}", written, count=1)
     assert number == 1
     text.fill(changed)
     expect(preview.locator("legend").first).to_contain_text(question)

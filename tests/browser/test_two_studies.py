@@ -158,8 +158,8 @@ def test_what_is_done_in_one_study_changes_nothing_in_the_other(
         assert find_current_scorer("xstest") == made.scorer
         assert compute_freshness(alpha.run).is_stale
     assert read_rows(beta) == rows
-    again = read_pages(page, beta, public)
-    assert {address: text for address, text in again.items() if text != texts[address]} == {}
+    later = read_pages(page, beta, public)
+    assert {address: text for address, text in later.items() if text != texts[address]} == {}
 
 
 def test_a_researcher_of_one_study_is_nowhere_in_the_other(
