@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from annotation.core.error_messages import error_from_json
 from annotation.core.errors import N_, NotFound
@@ -201,5 +201,8 @@ def _build_decision(assignment: Assignment) -> SubmittedWork:
 
 def list_batch_names(person: Person) -> list[str]:
     """The batches in which the person has submitted something, in order of their names."""
-    submitted = Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
-    return list(submitted.order_by("batch__name").values_list("batch__name", flat=True).distinct())
+    submitted = Assignment.objects.filter(
+        batch=OuterRef("pk"), person=person, state=Assignment.State.SUBMITTED
+    )
+    batches = Batch.objects.filter(memberships__person=person).filter(Exists(submitted))
+    return list(batches.order_by("name").values_list("name", flat=True).distinct())

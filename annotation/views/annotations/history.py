@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.functional import cached_property
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -64,7 +65,25 @@ from annotation.views.annotations.workspace import (
 from annotation.views.gold_questions.feedback import describe_feedback
 from annotation.views.guidelines.introduction import localize_introduction
 
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
 PAGE = 50
+MAX_COUNTED = 10_000
+"""So many submissions are counted and paged through; dates and the other filters lead to those before."""
+
+
+class LatestPaginator(Paginator):  # type: ignore[type-arg]  # no generic at run time
+    """``is_cut``: there are more than are counted, which would take most of the page's time."""
+
+    is_cut = False
+
+    @cached_property
+    def count(self) -> int:
+        submissions = cast("QuerySet[Assignment, Any]", self.object_list)
+        number = submissions[: MAX_COUNTED + 1].count()
+        self.is_cut = number > MAX_COUNTED
+        return min(number, MAX_COUNTED)
 
 
 @require_GET
@@ -75,7 +94,7 @@ def history(request: HttpRequest) -> HttpResponse:
     form = HistoryForm(request.GET, person=person)
     no_submissions = Assignment.objects.none().values_list("pk", "submitted_at")
     submissions = list_history(person, form.build_filter()) if form.is_valid() else no_submissions
-    page = Paginator(submissions, PAGE).get_page(request.GET.get("page"))
+    page = LatestPaginator(submissions, PAGE).get_page(request.GET.get("page"))
     parameters = {name: str(value) for name, value in request.GET.items() if value and name != "page"}
     drafts = list_drafts(person)
     context = {

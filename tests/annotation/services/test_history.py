@@ -35,6 +35,7 @@ from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state
 from annotation.services.people.people import set_roles
+from annotation.views.annotations import history
 from tests.support import decide_next, label_next, make_batch, make_corpus
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -343,3 +344,22 @@ def test_what_is_unfinished_stands_first_and_is_continued(batch: Batch, lin: Per
     assert text.count('href="/work/first/">Continue</a>') == 1
     Assignment.objects.filter(pk=first.pk).update(state=Assignment.State.EXPIRED)
     assert "The time for this item ran out." in page(lin, "/history/")
+
+
+def test_no_more_than_the_latest_are_counted(
+    guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "MAX_COUNTED", 3)
+    batch = make_batch(guideline, dataset, annotators=[lin, chen])
+    make_batch(guideline, one_prompt(), annotators=[lin, chen], name="untouched")
+    for _number in range(3):
+        label_next(batch, lin, 3)
+    content = page(lin, "/history/")
+    assert "3 items" in content
+    assert "The latest" not in content
+    assert '<option value="first">' in content
+    assert '<option value="untouched">' not in content
+    label_next(batch, lin, 3)
+    content = page(lin, "/history/")
+    assert "The latest 3 items" in content
+    assert len(re.findall(r'class="clip" href="/history/[0-9a-f-]{36}/"', content)) == 3
