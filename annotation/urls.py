@@ -8,7 +8,7 @@ from annotation.views.annotations import history, statistics, submission
 from annotation.views.batches import batches, creation, members, study_plan, tasks
 from annotation.views.gold_questions import gold_questions
 from annotation.views.guidelines import comparison, editing, guidelines, notes
-from annotation.views.people import account, home, invitations, people, studies
+from annotation.views.people import account, home, hours, invitations, people, studies
 from annotation.views.quality import page
 from annotation.views.releases import comparison as comparison_views
 from annotation.views.releases import conflicts, lineage, releases
@@ -127,6 +127,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("people/-/study/", studies.study_title, name="study-title"),
     path("people/", people.people, name="people"),
     path("people/-/add/", people.person_add, name="person-add"),
+    path("people/-/hours/", hours.hours, name="hours"),
+    path("people/-/hours.csv", hours.hours_file, name="hours-file"),
     path("people/-/new/", people.person_new, name="person-new"),
     path("people/-/invitations/", invitations.invitations, name="invitations"),
     path("people/-/quality/", page.quality, name="quality"),

@@ -189,6 +189,8 @@ MAY: dict[str, frozenset[str]] = {
     "guidelines": GROUPED,
     "guideline": GROUPED,
     "guideline-new": MANAGER,
+    "hours": MANAGER,
+    "hours-file": MANAGER,
     "guideline-preview": MANAGER,
     "guideline-shipped": MANAGER,
     "guideline-publish": MANAGER,

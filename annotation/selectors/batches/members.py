@@ -64,7 +64,7 @@ def list_workloads(people: Sequence[Person], *, reader: Person) -> dict[int, Wor
     )
     handed_in = _list_counted_claims().exclude(batch__in=sealed)
     lately = handed_in.filter(person__in=ids, submitted_at__gte=timezone.now() - RECENT)
-    planned = _count_still_planned(ids, without=sealed)
+    planned = count_still_planned(ids, without=sealed)
     latest = dict(_list_latest(ids, handed_in))
     counted = _count_by_person(lately)
     return {
@@ -221,7 +221,7 @@ def _count_planned(members: QuerySet[Membership]) -> dict[int, int]:
     return dict(panels.values_list("members").annotate(n=Sum("tasks_planned")))
 
 
-def _count_still_planned(people: Collection[int], *, without: Collection[int]) -> dict[int, int]:
+def count_still_planned(people: Collection[int], *, without: Collection[int]) -> dict[int, int]:
     """By person, what is planned for them and not handed in; only of those for whom a batch plans."""
     members = _list_working(people).filter(role=Membership.Role.ANNOTATOR, batch__pairing__in=PLANNING)
     members = members.exclude(batch__in=without)

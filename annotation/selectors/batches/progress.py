@@ -234,7 +234,7 @@ def _count_needed_tasks(counts: Counter[str]) -> int:
     return sum(counts[state] for state in ASKING)
 
 
-def _count_needed_labels(batch: Batch, counts: Counter[str]) -> int:
+def count_needed_labels(batch: Batch, counts: Counter[str]) -> int:
     """What the plan asks for; of an open one that is over as many as came."""
     if batch.plan == Batch.Plan.OPEN:
         return max(counts["labels_needed"], counts["submitted"])
@@ -257,7 +257,7 @@ def _count_annotations(batch: Batch, counts: Counter[str], checks: int | None) -
     """Handed in, and asked for. With the ``checks`` handed in, for who is blind: as many are asked for as the share
     makes, so that this stays the same whatever comes next.
     """
-    done, needed = counts["submitted"], _count_needed_labels(batch, counts)
+    done, needed = counts["submitted"], count_needed_labels(batch, counts)
     if checks is None:
         return done, needed
     return done + checks, max(round(needed / (1 - batch.check_share)), done + checks)
@@ -288,7 +288,7 @@ def _measure_dimensions(batch: Batch, strata: dict[Stratum, Counter[str]]) -> tu
             tasks=_count_needed_tasks(dimension_counts),
             settled=_count_settled(dimension_counts),
             disputed=dimension_counts[Task.State.DISPUTED],
-            needed=_count_needed_labels(batch, dimension_counts),
+            needed=count_needed_labels(batch, dimension_counts),
             submitted=dimension_counts["submitted"],
         )
         for name, dimension_counts in counts.items()
