@@ -68,11 +68,14 @@ class HoursReport:
         return sum(row.seconds for row in self.rows)
 
     @property
-    def seconds_left(self) -> float | None:
-        """None where somebody has items left and nobody in their role was timed."""
-        parts = [row.seconds_left for row in self.rows]
-        known = [part for part in parts if part is not None]
-        return sum(known) if len(known) == len(parts) else None
+    def seconds_left(self) -> float:
+        """Of those whose pace is known."""
+        return sum(row.seconds_left or 0 for row in self.rows)
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether somebody has items left, and nobody in their role was timed."""
+        return any(row.seconds_left is None for row in self.rows)
 
 
 def measure_hours(reader: Person) -> HoursReport:

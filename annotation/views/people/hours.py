@@ -43,7 +43,12 @@ def describe_report(report: HoursReport) -> dict[str, Any]:
         "left": format_duration(report.seconds_left),
         "to_come": round(report.to_come),
         "rows": [
-            (row, format_duration(row.seconds), format_duration(row.pace), format_duration(row.seconds_left))
+            (
+                row,
+                format_duration(row.seconds if row.timed else None),
+                format_duration(row.pace),
+                format_duration(row.seconds_left),
+            )
             for row in report.rows
         ],
     }

@@ -53,11 +53,13 @@ def test_the_rest_of_a_pool_is_shared_and_each_has_their_own_pace(
     assert (shares["chen"].submitted, shares["chen"].timed, shares["chen"].seconds) == (4, 3, 90)
     assert [row.pace for row in shares.values()] == [10, 30, pytest.approx(130 / 7)]  # zhou's is everybody's
     assert find_row(report, "wu", "adjudicator").left == 2
-    assert report.seconds_left is None  # nobody has decided anything yet
+    assert report.is_lower_bound  # nobody has decided anything yet
+    assert report.seconds_left == pytest.approx(8 / 3 * (10 + 30 + 130 / 7))
     assert decide_next(batch, wu, 3)
     set_state(batch=batch, state="closed")
     closed = measure_hours(ma)
     assert (closed.seconds, closed.labels_left, closed.seconds_left) == (report.seconds, 0, 0)
+    assert not closed.is_lower_bound
 
 
 def test_what_is_planned_for_somebody_is_left_for_them(
