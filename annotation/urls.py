@@ -117,6 +117,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("guidelines/<str:name>/<str:version>/publish/", editing.guideline_publish, name="guideline-publish"),
     path("data/", datasets.datasets, name="datasets"),
     path("data/<str:name>/", datasets.dataset, name="dataset"),
+    path("data/<str:name>/delete/", datasets.dataset_delete, name="dataset-delete"),
     path("data/<str:name>/archive/", lists.archive_dataset, name="dataset-archive"),
     path("batches/<str:name>/archive/", lists.archive_batch, name="batch-archive"),
     path("releases/<str:name>/archive/", lists.archive_release, name="release-archive"),

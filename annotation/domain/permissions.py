@@ -40,6 +40,7 @@ SEE_CHARTS = Act(N_("load the picture of a chart"), ROLES)
 # Managing.
 READ_DATA = Act(N_("read what a dataset holds"), (MANAGER, RESEARCHER))
 IMPORT_DATA = Act(N_("import data"), (MANAGER,))
+DELETE_DATA = Act(N_("delete a dataset on which nothing rests"), (MANAGER,))
 MANAGE_BATCHES = Act(N_("make batches and assign work"), (MANAGER,))
 MANAGE_GOLD_QUESTIONS = Act(N_("set gold questions and repeated items"), (MANAGER,))
 REVIEW_QUALITY = Act(N_("review the quality of people's work"), (MANAGER,))
