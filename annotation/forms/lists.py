@@ -20,7 +20,9 @@ ORDER_CHOICES = ((NEWEST, _("newest first")), (OLDEST, _("oldest first")), (NAME
 
 @dataclass(frozen=True)
 class ListChoice:
-    """``words``: each stands in the name or in that of who made it. ``archived``: those alone; else none of them."""
+    """``words``: each stands in the name, the title or the name of who made it. ``archived``: those alone; else none of
+    them.
+    """
 
     words: str = ""
     order: str = NEWEST
@@ -30,7 +32,7 @@ class ListChoice:
         """The rows that the choice asks for, in its order."""
         has_author = any(field.name == "created_by" for field in rows.model._meta.get_fields())
         for word in self.words.split():
-            matches = Q(name__icontains=word)
+            matches = Q(name__icontains=word) | Q(title__icontains=word)
             if has_author:
                 matches |= Q(created_by__username__icontains=word) | Q(
                     created_by__display_name__icontains=word
@@ -42,7 +44,7 @@ class ListChoice:
 class ListForm(forms.Form):
     """What the address of a list says; what nobody could have chosen is left out of account."""
 
-    words = forms.CharField(label=_("Name or person"), max_length=150, required=False)
+    words = forms.CharField(label=_("Name, title or person"), max_length=150, required=False)
     order = forms.ChoiceField(label=_("Order"), choices=ORDER_CHOICES, required=False)
     archived = forms.BooleanField(required=False, widget=forms.HiddenInput)
 
@@ -54,3 +56,7 @@ class ListForm(forms.Form):
             order=data.get("order") or NEWEST,
             archived=data.get("archived", False),
         )
+
+
+class RowTitleForm(forms.Form):
+    title = forms.CharField(label=_("Title"), max_length=200, required=False)

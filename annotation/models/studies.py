@@ -71,8 +71,12 @@ class OfStudy(models.Model):
 
 
 class Archivable(OfStudy):
-    """A row that lists leave out once it is archived. Nothing else changes for it, and it can be restored."""
+    """A row of a list. It is left out once it is archived: nothing else changes for it, and it can be restored.
 
+    ``title`` are other words for it on pages; its name, which stands in addresses, commands and files, stays.
+    """
+
+    title = models.CharField(_("title"), max_length=200, blank=True, default="", db_default="")
     archived_at = models.DateTimeField(_("archived"), null=True, blank=True, editable=False)
 
     class Meta:

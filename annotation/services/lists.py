@@ -1,4 +1,4 @@
-"""Archiving: what lists leave out, until it is restored."""
+"""What is done to a row of a list: a title, and the archive, which lists leave out until a row is restored."""
 
 from __future__ import annotations
 
@@ -21,4 +21,16 @@ def set_archived(*, row: Archivable, archived: bool, actor: Person) -> bool:
     locked.archived_at = timezone.now() if archived else None
     locked.save(update_fields=["archived_at"])
     record(actor=actor, verb="archive" if archived else "restore", target=f"{row._meta.model_name}:{row}")
+    return True
+
+
+@transaction.atomic
+def set_row_title(*, row: Archivable, title: str, actor: Person) -> bool:
+    """Whether anything changed. The name, which stands in addresses, commands and files, stays."""
+    locked = type(row)._base_manager.select_for_update(no_key=True).get(pk=row.pk)
+    if locked.title == title.strip():
+        return False
+    locked.title = title.strip()
+    locked.save(update_fields=["title"])
+    record(actor=actor, verb="set_title", target=f"{row._meta.model_name}:{row}", title=locked.title)
     return True

@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from annotation.core.errors import N_, NotFound
+from annotation.core.errors import N_, AssayError, NotFound
 from annotation.domain.permissions import (
     CUT_RELEASE,
     IMPORT_DATA,
@@ -23,9 +23,9 @@ from annotation.domain.permissions import (
     TRAIN_SCORER,
     Act,
 )
-from annotation.forms.lists import ListForm
+from annotation.forms.lists import ListForm, RowTitleForm
 from annotation.models import Archivable
-from annotation.services.lists import set_archived
+from annotation.services.lists import set_archived, set_row_title
 from annotation.views.access import View, act_required, person_of
 from annotation.views.notices import add_notice
 
@@ -76,9 +76,7 @@ def build_archive_view(model: str, act: Act, back: str) -> View:
     @require_POST
     @act_required(act)
     def archive(request: HttpRequest, name: str) -> HttpResponse:
-        row = apps.get_model(model)._default_manager.filter(name=name).first()
-        if row is None:
-            raise NotFound(N_("There is nothing named {name} here."), name=name)
+        row = _get_row(model, name)
         archived = request.POST.get("archived") == "1"
         if set_archived(row=row, archived=archived, actor=person_of(request)):
             add_notice(request, "archived" if archived else "restored", name=name)
@@ -87,8 +85,37 @@ def build_archive_view(model: str, act: Act, back: str) -> View:
     return archive
 
 
+def _get_row(model: str, name: str) -> Archivable:
+    row: Archivable | None = apps.get_model(model)._default_manager.filter(name=name).first()
+    if row is None:
+        raise NotFound(N_("There is nothing named {name} here."), name=name)
+    return row
+
+
+def build_title_view(model: str, act: Act, back: str) -> View:
+    """The view that gives a row of the model a title, by its name; then ``back``."""
+
+    @require_POST
+    @act_required(act)
+    def set_title(request: HttpRequest, name: str) -> HttpResponse:
+        row, form = _get_row(model, name), RowTitleForm(request.POST)
+        if not form.is_valid():
+            raise AssayError(N_("A title has at most 200 characters."))
+        if set_row_title(row=row, title=form.cleaned_data["title"], actor=person_of(request)):
+            add_notice(request, "titled", name=name)
+        return redirect(back)
+
+    return set_title
+
+
 archive_dataset = build_archive_view("annotation.Dataset", IMPORT_DATA, "datasets")
 archive_batch = build_archive_view("annotation.Batch", MANAGE_BATCHES, "batches")
 archive_release = build_archive_view("annotation.GoldRelease", CUT_RELEASE, "releases")
 archive_scorer = build_archive_view("scoring.Scorer", TRAIN_SCORER, "scorers")
 archive_run = build_archive_view("benchmark.BenchmarkRun", RUN_BENCHMARK, "runs")
+
+title_dataset = build_title_view("annotation.Dataset", IMPORT_DATA, "datasets")
+title_batch = build_title_view("annotation.Batch", MANAGE_BATCHES, "batches")
+title_release = build_title_view("annotation.GoldRelease", CUT_RELEASE, "releases")
+title_scorer = build_title_view("scoring.Scorer", TRAIN_SCORER, "scorers")
+title_run = build_title_view("benchmark.BenchmarkRun", RUN_BENCHMARK, "runs")

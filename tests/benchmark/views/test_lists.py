@@ -153,3 +153,28 @@ def test_who_judges_a_dataset_blind_reads_no_model_in_it(client: Client, batch: 
     page = client.get("/data/small/").content.decode()
     assert "You judge responses of this dataset blind" in re.sub(r"\s+", " ", page)
     assert "Hidden-13B" not in page
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_title_stands_in_the_list_and_is_searched_and_the_name_stays(
+    kind: str, rows: None, office: Client
+) -> None:
+    address, model, name = LISTS[kind]
+    path = address.partition("?")[0]
+    row = apps.get_model(model).objects.get(name=name)
+    before = {field: value for field, value in vars(row).items() if field not in ("_state", "title")}
+    assert not has_row(office, address, name, words="spring")
+    answer = office.post(f"{path}{name}/title/", {"title": " The spring of 2026 "}, follow=True)
+    assert "its name stays" in answer.content.decode()
+    assert has_row(office, address, name, words="spring")
+    assert (
+        "The spring of 2026" in office.get(path, dict(parse_qsl(address.partition("?")[2]))).content.decode()
+    )
+    row.refresh_from_db()
+    assert row.title == "The spring of 2026"
+    assert {field: value for field, value in vars(row).items() if field in before} == before
+    event = AuditEvent.objects.get(verb="set_title")
+    assert event.data == {"title": "The spring of 2026"}
+    office.post(f"{path}{name}/title/", {"title": "The spring of 2026"})
+    assert AuditEvent.objects.filter(verb="set_title").count() == 1
+    assert office.post(f"{path}{name}/title/", {"title": "x" * 201}).status_code >= 400
