@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from annotation.domain.planning import AgreementDesign, plan_agreement
 from annotation.forms.batches.study_plan import USUAL
-from annotation.models import Dataset, Person
+from annotation.models import Dataset, Guideline, Person
 from tests.annotation.views.test_work_pages import text
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +67,7 @@ def test_what_has_no_plan_says_why(manager: Client, query: dict[str, str], refus
     assert page.context["comparison"] is None
 
 
-def test_the_form_of_a_new_batch_leads_to_it(manager: Client, dataset: Dataset):
+def test_the_form_of_a_new_batch_leads_to_it(manager: Client, dataset: Dataset, guideline: Guideline):
     for address in (reverse("batch-dataset"), reverse("batch-new", args=[dataset.name])):
         assert PAGE in manager.get(address).content.decode()
 
