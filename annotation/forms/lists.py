@@ -44,7 +44,7 @@ class ListChoice:
 class ListForm(forms.Form):
     """What the address of a list says; what nobody could have chosen is left out of account."""
 
-    words = forms.CharField(label=_("Name, title or person"), max_length=150, required=False)
+    words = forms.CharField(label=_("Search"), max_length=150, required=False)
     order = forms.ChoiceField(label=_("Order"), choices=ORDER_CHOICES, required=False)
     archived = forms.BooleanField(required=False, widget=forms.HiddenInput)
 
