@@ -28,7 +28,7 @@ HEADER = (
     "hours_left",
 )
 Place = tuple[int, str]
-"""A person's id, and the role."""
+"""The id of a person, or of a batch, and the role."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,12 @@ def measure_hours(reader: Person) -> HoursReport:
     left: dict[Place, float] = defaultdict(float)
     labels_left = {batch.pk: _count_labels_left(batch, counts[batch.pk]) for batch in working}
     to_come = {batch.pk: _expect_disputes(counts[batch.pk]) for batch in working}
+    working_members = _list_working_members(working)
     for batch in working:
         disputes = counts[batch.pk][Task.State.DISPUTED] + to_come[batch.pk]
-        _share(left, batch, Membership.Role.ADJUDICATOR, disputes)
+        _share(left, working_members, batch, Membership.Role.ADJUDICATOR, disputes)
         if batch.pairing not in PLANNING:
-            _share(left, batch, Membership.Role.ANNOTATOR, labels_left[batch.pk])
+            _share(left, working_members, batch, Membership.Role.ANNOTATOR, labels_left[batch.pk])
     members = Membership.objects.filter(batch__in=batches)
     people = set(members.values_list("person", flat=True))
     for person, number in count_still_planned(
@@ -128,8 +129,19 @@ def _expect_disputes(counts: Counter[str]) -> float:
     return counts[Task.State.OPEN] * disputes / complete if complete else 0.0
 
 
-def _share(left: dict[Place, float], batch: Batch, role: str, items: float) -> None:
-    people = batch.memberships.filter(role=role, active=True).values_list("person", flat=True)
+def _list_working_members(batches: Iterable[Batch]) -> Mapping[Place, list[int]]:
+    """By batch and role, the people who are active there."""
+    members: dict[Place, list[int]] = defaultdict(list)
+    rows = Membership.objects.filter(batch__in=[batch.pk for batch in batches], active=True)
+    for batch, role, person in rows.values_list("batch", "role", "person"):
+        members[batch, role].append(person)
+    return members
+
+
+def _share(
+    left: dict[Place, float], members: Mapping[Place, list[int]], batch: Batch, role: str, items: float
+) -> None:
+    people = members.get((batch.pk, role), [])
     for person in people:
         left[person, role] += items / len(people)
 

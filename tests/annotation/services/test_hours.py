@@ -6,7 +6,9 @@ import csv
 from io import StringIO
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from annotation.domain.annotations import Submission
@@ -107,3 +109,18 @@ def test_the_table_has_the_figures_of_the_page(
         "hours_left": "3.5",
     }
     assert rows["chen"]["hours_left"] == "3.5"
+
+
+def test_many_batches_take_as_many_queries_as_one(
+    guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, wu: Person, ma: Person
+) -> None:
+    def count() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            measure_hours(ma)
+        return len(queries)
+
+    make_batch(guideline, dataset, annotators=[lin, chen], adjudicators=[wu], name="a")
+    number = count()
+    for name in "bcd":
+        make_batch(guideline, dataset, annotators=[lin, chen], adjudicators=[wu], name=name)
+    assert count() == number
