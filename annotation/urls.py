@@ -2,7 +2,18 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from annotation.views import agreement, charts, datasets, exports, imports, jobs, lists, reports, wellbeing
+from annotation.views import (
+    agreement,
+    charts,
+    datasets,
+    exports,
+    imports,
+    jobs,
+    lists,
+    reports,
+    sharing,
+    wellbeing,
+)
 from annotation.views.adjudication import disputes, reasons
 from annotation.views.annotations import history, statistics, submission
 from annotation.views.batches import batches, creation, members, study_plan, tasks
@@ -118,6 +129,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("data/", datasets.datasets, name="datasets"),
     path("data/<str:name>/", datasets.dataset, name="dataset"),
     path("data/<str:name>/delete/", datasets.dataset_delete, name="dataset-delete"),
+    path("data/<str:name>/sharing/", sharing.dataset_sharing, name="dataset-sharing"),
+    path("releases/<str:name>/sharing/", sharing.release_sharing, name="release-sharing"),
+    path("scorers/<str:name>/sharing/", sharing.scorer_sharing, name="scorer-sharing"),
     path("data/<str:name>/archive/", lists.archive_dataset, name="dataset-archive"),
     path("data/<str:name>/title/", lists.title_dataset, name="dataset-title"),
     path("batches/<str:name>/archive/", lists.archive_batch, name="batch-archive"),

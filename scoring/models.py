@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from django.conf import settings
@@ -9,12 +10,12 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import Archivable, EvaluatedModel, GoldRelease, Guideline, Job, OfStudy, Response
+from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, OfStudy, Response, Shareable
 from annotation.models.base import Authored
 from scoring.domain.spec import EMBEDDED, FORMER, Spec
 
 
-class Scorer(Archivable, Authored):
+class Scorer(Shareable, Authored):
     """A trained model that predicts gold labels, with its card. ``ready_at`` is null until it is registered."""
 
     name = models.CharField(_("name"), max_length=100)
@@ -62,6 +63,10 @@ class Scorer(Archivable, Authored):
 
     def __str__(self) -> str:
         return self.name
+
+    def list_needed(self) -> Iterable[Shareable]:
+        """The release that it learned from, by which it is judged."""
+        return [self.release]
 
     @property
     def spec(self) -> Spec:

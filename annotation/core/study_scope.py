@@ -39,3 +39,11 @@ def build_study_filter(path: str) -> dict[str, Iterable[int]]:
     """
     studies = get_study_scope()
     return {} if studies is None else {f"{path}__in": studies}
+
+
+def choose_study_id(owner: int) -> int:
+    """The study of what is made from a row that ``owner`` owns: the study under way, with which it may be shared; the
+    owner where the work is not limited to one.
+    """
+    studies = get_study_scope()
+    return next(iter(studies)) if studies is not None and len(studies) == 1 else owner

@@ -50,6 +50,7 @@ MANAGE_PEOPLE = Act(N_("invite people and set their roles"), (MANAGER,))
 LIMIT_EXPOSURE = Act(N_("limit the exposure to severe content"), (MANAGER,))
 NAME_ANNOTATORS = Act(N_("export the real names of annotators"), (MANAGER,))
 NAME_STUDY = Act(N_("set the title of a study"), (MANAGER,))
+SHARE_WITH_STUDY = Act(N_("share data, gold and scorers with another study, or move data there"), (MANAGER,))
 MAKE_STUDY = Act(N_("make a study"), ())
 
 # Reading results.

@@ -9,7 +9,8 @@ from django import forms
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import Archivable
+from annotation.core.study_scope import build_study_filter
+from annotation.models import Archivable, Shareable
 
 A = TypeVar("A", bound=Archivable)
 
@@ -34,10 +35,14 @@ class ListChoice:
         for word in self.words.split():
             matches = Q(name__icontains=word) | Q(title__icontains=word)
             if has_author:
-                matches |= Q(created_by__username__icontains=word) | Q(
+                authors = Q(created_by__username__icontains=word) | Q(
                     created_by__display_name__icontains=word
                 )
+                # Nobody learns who made what another study shares.
+                matches |= authors & Q(**build_study_filter("study"))
             rows = rows.filter(matches)
+        if issubclass(rows.model, Shareable):
+            rows = rows.select_related("study")  # whose name stands beside what is shared
         return rows.filter(archived_at__isnull=not self.archived).order_by(*ORDERS[self.order])
 
 

@@ -34,7 +34,7 @@ from annotation.models.releases import (
     LabelPosterior,
     ReleasedLabel,
 )
-from annotation.models.studies import Archivable, OfStudy, Study, StudyMembership
+from annotation.models.studies import Archivable, OfStudy, Shareable, Study, StudyMembership
 from annotation.models.wellbeing import Exposure, WellbeingSettings
 
 __all__ = [
@@ -92,6 +92,7 @@ __all__ = [
     "Response",
     "ResultOpening",
     "SetupLink",
+    "Shareable",
     "Stratum",
     "Study",
     "StudyMembership",

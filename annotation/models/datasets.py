@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models.studies import Archivable
+from annotation.models.studies import Shareable
 
 
-class Dataset(Archivable):
+class Dataset(Shareable):
     name = models.CharField(_("name"), max_length=100)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Self
 
@@ -14,8 +15,9 @@ from annotation.models.adjudication import Adjudication
 from annotation.models.assignments import Task
 from annotation.models.base import Authored
 from annotation.models.batches import Batch
+from annotation.models.datasets import Dataset
 from annotation.models.jobs import Job
-from annotation.models.studies import Archivable
+from annotation.models.studies import Shareable
 
 
 class GoldLabel(models.Model):
@@ -103,7 +105,7 @@ class BatchDraw(models.Model):
         return f"{self.batch_id}"
 
 
-class GoldRelease(Archivable, Authored):
+class GoldRelease(Shareable, Authored):
     """A frozen, content-hashed set of gold labels (docs/gold.md describes the canonical form that is hashed)."""
 
     name = models.CharField(_("name"), max_length=100)
@@ -137,6 +139,10 @@ class GoldRelease(Archivable, Authored):
 
     def __str__(self) -> str:
         return self.name
+
+    def list_needed(self) -> Iterable[Shareable]:
+        """The datasets whose responses it has labels of."""
+        return Dataset._base_manager.filter(strata__batch__releases=self).distinct()
 
 
 class ReleasedLabel(models.Model):

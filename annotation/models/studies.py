@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from django.conf import settings
@@ -28,7 +29,8 @@ class Study(Authored):
 
 
 class StudyManager(models.Manager[M]):
-    """Reads nothing of another study than those that the work under way is about (annotation/core/study_scope.py).
+    """Reads what is of the studies that the work under way is about (annotation/core/study_scope.py), or shared with
+    them.
     ``path`` leads to the study of a row: of the class, because Django makes the managers of relations from it.
     """
 
@@ -36,11 +38,21 @@ class StudyManager(models.Manager[M]):
 
     def get_queryset(self) -> models.QuerySet[M]:
         rows, studies = super().get_queryset(), get_study_scope()
-        if studies is None:
+        if studies is None or self._is_part_of_shareable():
             return rows
+        if issubclass(self.model, Shareable):
+            shares = self.model.shared_with.through._base_manager.filter(study__in=studies)
+            shared = shares.values(str(self.model._meta.model_name))
+            return rows.filter(models.Q(study__in=studies) | models.Q(pk__in=shared))
         if len(studies) == 1:
             return rows.filter(**{self.path: next(iter(studies))})
         return rows.filter(**{f"{self.path}__in": studies})
+
+    def _is_part_of_shareable(self) -> bool:
+        """Of the batches of a gold release: they are read with it, in whichever study, because who may open it depends
+        on all of them.
+        """
+        return isinstance(getattr(self, "instance", None), Shareable) and hasattr(self, "through")
 
 
 class StudyOfBatchManager(StudyManager[M]):
@@ -55,8 +67,8 @@ class StudyOfJudgeManager(StudyManager[M]):
     path = "judge__study"
 
 
-class StudyOfReleaseManager(StudyManager[M]):
-    path = "release__study"
+class StudyOfScorerManager(StudyManager[M]):
+    path = "scorer__study"
 
 
 class OfStudy(models.Model):
@@ -81,6 +93,27 @@ class Archivable(OfStudy):
 
     class Meta:
         abstract = True
+
+
+class Shareable(Archivable):
+    """A row of one study that others may read, and work from, without changing it (annotation/services/sharing.py)."""
+
+    shared_with = models.ManyToManyField(
+        Study, blank=True, editable=False, related_name="+", verbose_name=_("shared with")
+    )
+
+    class Meta:
+        abstract = True
+
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether the study under way reads it because it is shared with it, and another study owns it."""
+        studies = get_study_scope()
+        return studies is not None and self.study_id not in studies
+
+    def list_needed(self) -> Iterable[Shareable]:
+        """What is shared together with it, because nobody could read it without."""
+        return ()
 
 
 class StudyMembership(Authored):

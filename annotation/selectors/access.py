@@ -111,7 +111,8 @@ def sealed_batches(person: Person) -> QuerySet[Batch]:
     """
     closed_alone = Q(closed_by=person, closing_confirmed_at=None)
     sealed = ~Q(state=Batch.State.CLOSED) | closed_alone
-    return Batch.objects.filter(sealed, memberships__person=person).distinct()
+    # Of whatever study: a release of theirs may be read in another one.
+    return Batch._base_manager.filter(sealed, memberships__person=person).distinct()
 
 
 def is_awaiting_confirmation(batch: Batch) -> bool:
@@ -221,13 +222,13 @@ def list_openings(batch: Batch) -> QuerySet[ResultOpening]:
 def sealed_datasets(person: Person) -> QuerySet[Dataset]:
     """Datasets whose responses (and so the models' names) this person is judging blind now."""
     judged = Stratum.objects.filter(batch__in=sealed_batches(person)).order_by().values("dataset")
-    return Dataset.objects.filter(pk__in=judged)
+    return Dataset._base_manager.filter(pk__in=judged)
 
 
 def blind_batches(person: Person) -> QuerySet[Batch]:
     """The batches of which ``check_sealed_gold`` lets this person read no results."""
     judged = Stratum.objects.filter(dataset__in=sealed_datasets(person)).values("batch")
-    return Batch.objects.filter(Q(pk__in=sealed_batches(person).values("pk")) | Q(pk__in=judged))
+    return Batch._base_manager.filter(Q(pk__in=sealed_batches(person).values("pk")) | Q(pk__in=judged))
 
 
 def unsealed_models(person: Person) -> QuerySet[EvaluatedModel]:
@@ -239,13 +240,13 @@ def unsealed_models(person: Person) -> QuerySet[EvaluatedModel]:
 
 
 def select_models() -> QuerySet[EvaluatedModel]:
-    """The models that have a response in the studies that the work under way is about. On a site with one study these
-    are all.
+    """The models that have a response in a dataset of the studies that the work under way is about, or in one that is
+    shared with them. On a site with one study these are all.
     """
     studies = get_study_scope()
     if studies is None or not Study.objects.exclude(pk__in=studies).exists():
         return EvaluatedModel.objects.all()
-    answered = Response.objects.filter(model=OuterRef("pk"), prompt__dataset__study__in=studies)
+    answered = Response.objects.filter(model=OuterRef("pk"), prompt__dataset__in=Dataset.objects.all())
     return EvaluatedModel.objects.filter(Exists(answered))
 
 

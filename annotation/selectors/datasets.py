@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from annotation.core.errors import N_, NotFound
-from annotation.core.study_scope import build_study_filter
 from annotation.models import Batch, Collection, Dataset, EvaluatedModel, Person, Prompt, Response, Stratum
 from annotation.selectors.access import sealed_datasets, select_models
 
@@ -22,7 +21,7 @@ def get_dataset(name: str) -> Dataset:
 
 
 def has_responses() -> bool:
-    return Response.objects.filter(**build_study_filter("prompt__dataset__study")).exists()
+    return Response.objects.filter(prompt__dataset__in=Dataset.objects.all()).exists()
 
 
 def get_models(names: list[str]) -> list[EvaluatedModel]:
@@ -124,7 +123,7 @@ def _sum_cells(cells: Iterable[tuple[str, int, int]]) -> tuple[PartCount, ...]:
 
 def list_prompt_languages() -> list[str]:
     """The languages that prompts say they are in."""
-    prompts = Prompt.objects.filter(**build_study_filter("dataset__study")).exclude(language="")
+    prompts = Prompt.objects.filter(dataset__in=Dataset.objects.all()).exclude(language="")
     return list(prompts.order_by("language").values_list("language", flat=True).distinct())
 
 

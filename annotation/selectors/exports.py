@@ -35,14 +35,16 @@ def check_export_release(person: Person, export_id: int) -> None:
         get_release_for(person, release_name)
 
 
-def may_name_people(person: Person) -> bool:
-    """Whether an export may tell this person the real names of those who labelled: managers know them anyway."""
-    return may(person, NAME_ANNOTATORS)
+def may_name_people(person: Person, release: GoldRelease) -> bool:
+    """Whether an export may have the real names of those who labelled: for managers, who know them anyway; those of
+    another study do not.
+    """
+    return may(person, NAME_ANNOTATORS) and not release.is_borrowed
 
 
 def may_download(person: Person, export: Export) -> bool:
     """Whether the person may have the files, whoever ordered them: those that name people are for managers alone."""
-    return not export.options.get("real_names") or may_name_people(person)
+    return not export.options.get("real_names") or may_name_people(person, export.release)
 
 
 def get_export_folder(export: Export) -> Path:

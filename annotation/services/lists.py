@@ -8,11 +8,13 @@ from django.utils import timezone
 from annotation.core.errors import N_, Conflict
 from annotation.models import Archivable, Batch, Person
 from annotation.services.audit import record
+from annotation.services.sharing import refuse_borrowed
 
 
 @transaction.atomic
 def set_archived(*, row: Archivable, archived: bool, actor: Person) -> bool:
     """Whether anything changed. Only a closed batch is archived: work in it would be out of sight."""
+    refuse_borrowed(row)
     locked = type(row)._base_manager.select_for_update(no_key=True).get(pk=row.pk)
     if (locked.archived_at is not None) == archived:
         return False
@@ -27,6 +29,7 @@ def set_archived(*, row: Archivable, archived: bool, actor: Person) -> bool:
 @transaction.atomic
 def set_row_title(*, row: Archivable, title: str, actor: Person) -> bool:
     """Whether anything changed. The name, which stands in addresses, commands and files, stays."""
+    refuse_borrowed(row)
     locked = type(row)._base_manager.select_for_update(no_key=True).get(pk=row.pk)
     if locked.title == title.strip():
         return False

@@ -32,6 +32,7 @@ from annotation.selectors.selection import read_selection
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.jobs import ProgressReporter
+from annotation.services.sharing import refuse_borrowed
 from annotation.services.table_statistics import refresh_statistics
 
 MAX_EXAMPLES = 10
@@ -119,7 +120,10 @@ def check_release(spec: ReleaseSpec, *, actor: Person | None = None) -> None:
 
 
 def _find_superseded(spec: ReleaseSpec, releases: QuerySet[GoldRelease]) -> GoldRelease | None:
-    return None if spec.supersedes is None else releases.filter(pk=spec.supersedes).first()
+    superseded = None if spec.supersedes is None else releases.filter(pk=spec.supersedes).first()
+    if superseded is not None:
+        refuse_borrowed(superseded)
+    return superseded
 
 
 def _check_heir(old: GoldRelease, batches: Sequence[Batch]) -> None:

@@ -45,11 +45,11 @@ def release_exports(request: HttpRequest, name: str) -> HttpResponse:
     """The formats with their options, and what was exported before; a POST orders one."""
     person = person_of(request)
     release = get_release_for(person, name)
-    forms = list_forms(person)
+    forms = list_forms(person, release)
     refusal = ""
     if request.method == "POST":
         writer = get_writer(request.POST.get("format", ""))
-        form = ExportForm(request.POST, writer=writer, may_name=may_name_people(person))
+        form = ExportForm(request.POST, writer=writer, may_name=may_name_people(person, release))
         forms[writer.name] = (writer, form)
         try:
             if form.is_valid():
@@ -162,8 +162,8 @@ def audit_download(
     return answer
 
 
-def list_forms(person: Person) -> dict[str, tuple[Writer, ExportForm]]:
-    may_name = may_name_people(person)
+def list_forms(person: Person, release: GoldRelease) -> dict[str, tuple[Writer, ExportForm]]:
+    may_name = may_name_people(person, release)
     return {name: (writer, ExportForm(writer=writer, may_name=may_name)) for name, writer in WRITERS.items()}
 
 

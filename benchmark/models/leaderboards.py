@@ -22,7 +22,7 @@ from annotation.models import (
     Response,
 )
 from annotation.models.base import Authored
-from annotation.models.studies import StudyOfReleaseManager
+from annotation.models.studies import StudyOfScorerManager
 from scoring.models import Prediction, Scorer
 
 
@@ -34,7 +34,7 @@ class Retraining(Authored):
     )
     scorer = models.OneToOneField(Scorer, models.PROTECT, related_name="retraining", verbose_name=_("scorer"))
 
-    objects = StudyOfReleaseManager()
+    objects = StudyOfScorerManager()
 
     class Meta:
         verbose_name = _("retraining")

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from annotation.core.study_scope import build_study_filter
-from annotation.models import Batch, GoldRelease, Person, Prompt, Response
+from annotation.models import Batch, Dataset, GoldRelease, Person, Prompt, Response
 from annotation.selectors.batches.monitoring import list_alarmed, list_batch_stats
 from annotation.selectors.releases.releases import BatchChoice, list_batch_choices, list_releases
 from benchmark.models import BenchmarkRun
@@ -97,8 +96,8 @@ def read_pipeline(person: Person) -> Pipeline:
     newest_release = releases[0] if releases else None
     is_trained = Scorer.objects.filter(release=newest_release).exists()
     return Pipeline(
-        prompts=Prompt.objects.filter(**build_study_filter("dataset__study")).count(),
-        responses=Response.objects.filter(**build_study_filter("prompt__dataset__study")).count(),
+        prompts=Prompt.objects.filter(dataset__in=Dataset.objects.all()).count(),
+        responses=Response.objects.filter(prompt__dataset__in=Dataset.objects.all()).count(),
         labelling=_read_labelling(choices),
         measured=sum(bool(stats.agreement) for stats in list_batch_stats(readable).values()),
         alarmed=len(list_alarmed(readable)),

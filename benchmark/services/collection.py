@@ -35,6 +35,7 @@ from annotation.models import (
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.jobs import is_abandoned
+from annotation.services.sharing import refuse_borrowed
 from benchmark.domain.llm_client import (
     ChatQuestion,
     Endpoint,
@@ -94,6 +95,7 @@ def start_collection(
     check_printable_name(model)
     if collection:
         check_printable_name(collection)
+    refuse_borrowed(dataset)
     if not dataset.prompts.exists():
         raise AssayError(N_("The dataset {name} has no prompts; import them first."), name=dataset.name)
     evaluated, _made = EvaluatedModel.objects.get_or_create(name=model)

@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.files import read_text
 from annotation.core.names import MAX_NAME_CHARACTERS, check_name
+from annotation.core.study_scope import choose_study_id
 from annotation.domain.batch_spec import BatchSpec
 from annotation.domain.formats import PROMPTS, Format, Source
 from annotation.domain.formats.base import Reader
@@ -210,7 +211,7 @@ def create_report(
     _check_kind(kind, dataset)
     _check_source(kind, scorer, judge)
     report = ChoiceReport(
-        study=dataset.study,
+        study_id=choose_study_id(dataset.study_id),
         name=name,
         kind=kind,
         dataset=dataset,

@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict
+from annotation.core.study_scope import choose_study_id
 from annotation.domain.formats.rows import Source
 from annotation.models import Dataset, Guideline, Person
 from annotation.services.audit import record
@@ -46,7 +47,7 @@ def add_published(
     try:
         with transaction.atomic():
             made = PublishedTable.objects.create(
-                study=dataset.study,
+                study_id=choose_study_id(dataset.study_id),
                 guideline_name=guideline.name,
                 dataset=dataset,
                 name=name,

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from django.db.models import Q
+
+from annotation.core.study_scope import choose_study_id
 from annotation.models import Job, Person
 from scoring.domain.evaluation.metrics import list_criteria_below_rates
 from scoring.domain.gate import VERSION, GateCase
@@ -208,19 +211,21 @@ def list_datasets(examples: Iterable[Example]) -> list[str]:
 
 
 def list_attempts(new: Scorer, datasets: Iterable[str]) -> list[dict[str, Any]]:
-    """The verdicts so far of its study and guideline that rest on labels of one of the datasets, the oldest first.
+    """The verdicts so far that rest on labels of one of the datasets, of the study under way and the scorer's
+    guideline, the oldest first.
 
     Those of the first version did not name datasets; they count.
     """
     labelled = set(datasets)
-    scorers = dict(
-        Scorer.objects.filter(study=new.study_id, guideline__name=new.guideline.name).values_list(
-            "pk", "name"
-        )
-    )
+    study = choose_study_id(new.study_id)
+    known = Scorer.objects.filter(Q(study=study) | Q(pk=new.pk), guideline__name=new.guideline.name)
+    scorers = dict(known.values_list("pk", "name"))
     # The verdict is stored before the job's end: whoever counts in between must not overlook it.
     attempts = []
-    for job in Job.objects.filter(kind=JUDGE, payload__scorer__in=list(scorers)).order_by("pk"):
+    verdicts = Job.objects.filter(
+        Q(study=study) | Q(study=None), kind=JUDGE, payload__scorer__in=list(scorers)
+    )
+    for job in verdicts.order_by("pk"):
         verdict = job.result.get("verdict")
         if verdict is None or verdict["first"]:
             continue

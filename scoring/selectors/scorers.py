@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from annotation.core.errors import N_, Conflict, NotFound
+from annotation.core.study_scope import choose_study_id
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
@@ -134,7 +135,9 @@ def list_scorer_statuses(scorers: list[Scorer]) -> dict[int, ScorerStatus]:
         last[promotion.study_id, promotion.guideline_name] = promotion
         ever.add(promotion.scorer_id)
     return {
-        scorer.pk: _build_status(scorer, last.get((scorer.study_id, scorer.guideline.name)), ever)
+        scorer.pk: _build_status(
+            scorer, last.get((choose_study_id(scorer.study_id), scorer.guideline.name)), ever
+        )
         for scorer in scorers
     }
 

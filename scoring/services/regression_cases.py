@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, InputError
+from annotation.core.study_scope import choose_study_id
 from annotation.domain.formats import generic
 from annotation.domain.formats.delimited import csv_rows
 from annotation.domain.formats.rows import FileRow, Source, json_rows
@@ -63,7 +64,7 @@ def add_must_fail(
         for asked_criterion, values in criterion_values
         if (
             item := _create_item(
-                study=response.prompt.dataset.study,
+                study_id=choose_study_id(response.prompt.dataset.study_id),
                 guideline_name=guideline.name,
                 response=response,
                 criterion=asked_criterion.name,
@@ -128,7 +129,7 @@ def _create_item(**fields: Any) -> RegressionCase | None:
         with transaction.atomic():
             return RegressionCase.objects.create(**fields)
     except IntegrityError:
-        identity = {name: fields[name] for name in ("study", "guideline_name", "response", "criterion")}
+        identity = {name: fields[name] for name in ("study_id", "guideline_name", "response", "criterion")}
         existing = RegressionCase.objects.get(**identity, removed_at=None)
         if existing.refused == fields["refused"]:
             return None

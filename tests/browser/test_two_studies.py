@@ -5,7 +5,6 @@ second, neither a row nor a word of its pages.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,17 @@ from playwright.sync_api import Page, expect
 
 from annotation.core.study_scope import limit_to_studies
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Collection, Guideline, Job, OfStudy, Person, Response
+from annotation.models import Guideline, Job, OfStudy, Person, Response
 from annotation.services import jobs
-from annotation.services.people.people import set_roles
 from annotation.services.releases import cut_release
-from annotation.services.studies import create_study
 from benchmark.models import BenchmarkRun, BoardPart, Retraining, RunItem
 from benchmark.selectors.leaderboards.freshness import compute_freshness
-from benchmark.services.leaderboards.runs import create_run
 from benchmark.services.published_tables import add_published
 from benchmark.services.sharing import share_run
-from scoring.domain.training_spec import TrainingSpec
-from scoring.models import Prediction, Scorer
+from scoring.models import Prediction
 from scoring.selectors.scorers import find_current_scorer
-from scoring.services import create_scorer
-from tests.benchmark.services.test_two_studies import ROWS, Part
+from tests.benchmark.services.test_two_studies import ROWS
+from tests.benchmark.studies import Part, make_part
 from tests.benchmark.support import settle
 from tests.browser.conftest import SignIn
 from tests.support import make_batch, make_corpus
@@ -60,26 +55,6 @@ def data_folder(settings: Any, tmp_path: Path) -> None:
 
 def say_by_dimension(response: Response) -> int:
     return 3 if response.prompt.dimension == "safe" else 1
-
-
-def make_part(name: str, guideline: Guideline, people: Sequence[Person]) -> Part:
-    """A study from its prompts to its board, everything by the product's own services."""
-    study = create_study(name=name)
-    with limit_to_studies([study.pk]):
-        for person, role in zip(people, ("annotator", "annotator", "adjudicator", "researcher"), strict=True):
-            set_roles(person=person, roles=[role])
-        dataset = make_corpus(prompts=12, models=["Hidden-13B", "Secretive-7B"])
-        batch = make_batch(guideline, dataset, annotators=people[:2], adjudicators=people[2:3])
-        settle(batch, people[:2], say_by_dimension)
-        release = cut_release(ReleaseSpec(name="gold-1", batches=[batch]))
-        scorer, training = create_scorer(TrainingSpec(name="scorer-1", release=release), send=False)
-        assert jobs.run_now(training).state == Job.State.DONE
-        scorer.refresh_from_db()
-        collection = Collection.objects.get(name="")
-        run = create_run(name="board", scorer=scorer, dataset=dataset, collection=collection, send=False)
-        assert run.job is not None
-        jobs.run_now(run.job)
-    return Part(study, batch, release, Scorer.objects.get(pk=scorer.pk), BenchmarkRun.objects.get(pk=run.pk))
 
 
 def read_rows(part: Part) -> dict[str, list[dict[str, Any]]]:
@@ -112,7 +87,7 @@ def read_pages(page: Page, part: Part, public: str) -> dict[str, str]:
 def test_what_is_done_in_one_study_changes_nothing_in_the_other(
     sign_in: SignIn, guideline: Guideline, lin: Person, chen: Person, wu: Person, he: Person
 ) -> None:
-    alpha, beta = (make_part(name, guideline, [lin, chen, wu, he]) for name in ("alpha", "beta"))
+    alpha, beta = (make_part(name, guideline, [lin, chen, wu, he], train=True) for name in ("alpha", "beta"))
     with limit_to_studies([beta.study.pk]):
         _link, secret = share_run(run=beta.run, actor=he, with_published=True)
     public = reverse("shared", args=[secret])

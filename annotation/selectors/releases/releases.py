@@ -45,11 +45,16 @@ def find_successor(release: GoldRelease) -> GoldRelease | None:
 def list_release_chain(release: GoldRelease) -> list[GoldRelease]:
     """The releases that superseded each other, this one among them, the oldest first."""
     chain = [release]
-    while (previous := chain[0].supersedes) is not None:
+    while (previous := _find_superseded(chain[0])) is not None:
         chain.insert(0, previous)
     while (successor := find_successor(chain[-1])) is not None:
         chain.append(successor)
     return chain
+
+
+def _find_superseded(release: GoldRelease) -> GoldRelease | None:
+    """None as well where it is of another study and not shared with this one."""
+    return GoldRelease.objects.filter(superseded_by=release).first()
 
 
 def order_current_first(releases: QuerySet[GoldRelease]) -> QuerySet[GoldRelease]:

@@ -19,6 +19,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
 from annotation.core.names import check_name
 from annotation.core.sql import write_rows
+from annotation.core.study_scope import choose_study_id
 from annotation.domain.batch_spec import (
     MAX_OVERLAP,
     AnnotatorShare,
@@ -108,7 +109,8 @@ def _prepare(spec: BatchSpec, actor: Person | None) -> tuple[Batch, QuerySet[Res
     people = Person.objects.in_bulk([*spec.annotators, *spec.adjudicators, *spec.shares])
     shares = {people[pk]: spec.build_share(pk) for pk in [*spec.annotators, *spec.shares]}
     _check_shares(shares, spec.annotators, {*guideline.document.dimension_names, *dimensions} - {""})
-    study = Dataset.objects.select_related("study").get(pk=spec.dataset).study
+    owner = Dataset.objects.get(pk=spec.dataset).study_id
+    study = Study.objects.get(pk=choose_study_id(owner))
     batch = create_empty_batch(
         name=spec.name, study=study, guideline=guideline, policy=spec.policy, actor=actor
     )

@@ -37,7 +37,7 @@ def start_export(
     """The export, which a job writes. Refused for whoever may not open the release, or see who labelled it."""
     chosen_options = options.to_json(get_writer(format_name).options)
     refuse_sealed_gold(actor, release.batches.all())
-    if chosen_options.get("real_names") and not may_name_people(actor):
+    if chosen_options.get("real_names") and not may_name_people(actor, release):
         raise Forbidden(N_("Only a manager exports the names of people; choose pseudonyms."))
     GoldRelease.objects.select_for_update(no_key=True).get(pk=release.pk)
     same = release.exports.filter(format=format_name, options=chosen_options, job__state__in=UNDER_WAY)

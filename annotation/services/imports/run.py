@@ -45,6 +45,7 @@ from annotation.models import (
     Task,
 )
 from annotation.services.audit import record
+from annotation.services.sharing import refuse_borrowed
 from annotation.services.studies import find_or_make_study
 from annotation.services.table_statistics import refresh_statistics
 
@@ -356,6 +357,9 @@ class Intake:
         """The study's dataset of this name, made if there is none."""
         check_name(name)
         study = find_or_make_study(actor=self.run.actor)
+        borrowed = Dataset.objects.filter(name=name).exclude(study=study).first()
+        if borrowed is not None:
+            refuse_borrowed(borrowed)
         dataset, created = Dataset.objects.get_or_create(study=study, name=name)
         self.report.add_made("datasets", int(created))
         return lock_dataset(dataset)

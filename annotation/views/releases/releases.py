@@ -24,7 +24,7 @@ from annotation.core.formatting import format_compact, format_part
 from annotation.core.http import as_attachment, breadcrumbs
 from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.domain.guidelines.values import Label, parse_level
-from annotation.domain.permissions import CUT_RELEASE, READ_RELEASES
+from annotation.domain.permissions import CUT_RELEASE, READ_RELEASES, READ_TASKS
 from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
 from annotation.domain.releases.datasheet import GuidelineTexts
 from annotation.domain.releases.gold_file import FORMATS
@@ -61,7 +61,7 @@ from annotation.services.releases import (
     Contradicted,
     create_or_enqueue_release,
 )
-from annotation.views.access import act_required, person_of
+from annotation.views.access import act_required, may, person_of
 from annotation.views.lists import narrow_by_request
 from annotation.views.releases.conflicts import conflict_lines
 from annotation.views.releases.verdicts import list_choice_rows, list_verdicts
@@ -246,6 +246,7 @@ def release_labels(request: HttpRequest, name: str) -> HttpResponse:
     page = Paginator(list_released_labels(gold_release, filters), PAGE).get_page(request.GET.get("page"))
     context = {
         "release": gold_release,
+        "names_people": may(person_of(request), READ_TASKS) and not gold_release.is_borrowed,
         "rows": [label_row(label_source) for label_source in list_label_sources(list(page.object_list))],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),

@@ -11,9 +11,10 @@ from django.db import transaction
 
 from annotation.core.errors import N_, Conflict, InputError
 from annotation.core.names import check_printable_name
+from annotation.core.study_scope import choose_study_id
 from annotation.domain.formats import Source
 from annotation.domain.guidelines import Criterion, GuidelineDocument
-from annotation.models import Collection, Dataset, Guideline, Person, Response
+from annotation.models import Collection, Dataset, Guideline, Person, Response, Study
 from annotation.services.audit import record
 from benchmark.domain.judges.formats import (
     JudgeRecord,
@@ -144,7 +145,7 @@ def _lock_judge(into: JudgeLabelTarget, actor: Person | None) -> Judge:
     )
     if judge is None:
         return insert_judge(
-            study=into.dataset.study,
+            study=Study.objects.get(pk=choose_study_id(into.dataset.study_id)),
             name=into.judge,
             guideline=into.guideline,
             kind=Judge.Kind.IMPORTED,

@@ -16,6 +16,7 @@ from django.db.models import QuerySet
 
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.names import MAX_NAME_CHARACTERS, check_name
+from annotation.core.study_scope import choose_study_id
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import (
     Collection,
@@ -76,7 +77,7 @@ def create_run(
     evaluated = list_answering_models(dataset, collection, models)
     _check_dimensions(list_responses(dataset, collection, evaluated), scorer.guideline.document, dataset)
     run = _insert_run(
-        study=scorer.study,
+        study_id=choose_study_id(scorer.study_id),
         name=name,
         scorer=scorer,
         dataset=dataset,

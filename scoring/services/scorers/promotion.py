@@ -15,6 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
+from annotation.core.study_scope import choose_study_id
 from annotation.domain.permissions import PROMOTE_SCORER
 from annotation.models import Guideline, Job, Person
 from annotation.selectors.access import may, refuse_sealed_gold
@@ -147,7 +148,7 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
 
 def _store_attempt(scorer: Scorer, job: Job) -> None:
     """The next place among the verdicts of its study and guideline; no two of them can have the same."""
-    lineage = {"study": scorer.study, "guideline_name": scorer.guideline.name}
+    lineage = {"study_id": choose_study_id(scorer.study_id), "guideline_name": scorer.guideline.name}
     last = GateAttempt.objects.filter(**lineage).aggregate(number=Max("number"))["number"]
     GateAttempt.objects.create(**lineage, number=(last or 0) + 1, job=job)
 
@@ -237,7 +238,7 @@ def _store_promotion(
     try:
         with transaction.atomic():
             return Promotion.objects.create(
-                study=scorer.study,
+                study_id=choose_study_id(scorer.study_id),
                 guideline_name=scorer.guideline.name,
                 number=1 if last is None else last.number + 1,
                 kind=kind,

@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from annotation.core.errors import N_, AssayError, Conflict
+from annotation.core.study_scope import choose_study_id
 from annotation.core.version import code_version
 from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, Person
 from annotation.selectors.access import refuse_sealed_gold
@@ -63,7 +64,7 @@ def create_scorer(
     _free_name(training.name)
     scorer = _insert_scorer(
         Scorer(
-            study=release.study,
+            study_id=choose_study_id(release.study_id),
             name=training.name,
             release=release,
             guideline=guideline,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +12,27 @@ from django.db import IntegrityError, transaction
 from annotation.core.errors import AssayError, Conflict
 from annotation.core.study_scope import limit_to_studies
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Batch, Collection, Dataset, GoldRelease, Guideline, Job, Person, Study
+from annotation.models import Dataset, GoldRelease, Guideline, Job, Person
 from annotation.selectors.batches import get_batch
 from annotation.selectors.releases.releases import get_release
 from annotation.services import jobs
-from annotation.services.people.people import set_roles
 from annotation.services.releases import cut_release
-from annotation.services.studies import create_study
-from benchmark.models import BenchmarkRun, JudgeTemplate
+from benchmark.models import JudgeTemplate
 from benchmark.selectors.judges.judges import find_latest_template, get_judge
 from benchmark.selectors.leaderboards.freshness import compute_freshness
 from benchmark.selectors.leaderboards.runs import get_run, list_current_runs
 from benchmark.selectors.published_tables import list_published_tables, list_reference_rows
 from benchmark.services.judges.judges import create_judge, save_template
-from benchmark.services.leaderboards.runs import create_run
 from benchmark.services.published_tables import add_published
 from scoring.models import GateAttempt, Promotion, Scorer
 from scoring.selectors.regression_cases import must_fail_items
 from scoring.selectors.scorers import find_current_scorer, get_scorer, list_scorer_statuses
 from scoring.services import promote
 from scoring.services.regression_cases import add_must_fail
-from tests.benchmark.sharing_support import finish
-from tests.benchmark.support import ready_scorer, settle_by_dimension
+from tests.benchmark.studies import Part, make_part
+from tests.benchmark.support import settle_by_dimension
 from tests.scoring.gate_support import scorer_that_says
-from tests.support import make_batch, make_corpus
+from tests.support import make_batch
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 ROWS: list[Any] = [
@@ -47,38 +43,6 @@ ROWS: list[Any] = [
         "n": {},
     }
 ]
-
-
-@dataclass
-class Part:
-    """What a study has."""
-
-    study: Study
-    batch: Batch
-    release: GoldRelease
-    scorer: Scorer
-    run: BenchmarkRun
-
-
-def make_part(name: str, guideline: Guideline, people: list[Person]) -> Part:
-    study = create_study(name=name)
-    with limit_to_studies([study.pk]):
-        for person, role in zip(people, ("annotator", "annotator", "adjudicator", "researcher"), strict=True):
-            set_roles(person=person, roles=[role])
-        dataset = make_corpus(prompts=4, models=["Hidden-13B", "Secretive-7B"])
-        batch = make_batch(guideline, dataset, annotators=people[:2], adjudicators=people[2:3])
-        settle_by_dimension(batch)
-        release = cut_release(ReleaseSpec(name="gold-1", batches=[batch]))
-        scorer = ready_scorer(release, guideline)
-        run = create_run(
-            name="board",
-            scorer=scorer,
-            dataset=dataset,
-            collection=Collection.objects.get(name=""),
-            send=False,
-        )
-        finish(run)
-    return Part(study, batch, release, scorer, BenchmarkRun.objects.get(pk=run.pk))
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.study_scope import get_study_scope
-from annotation.models import Person, Study
+from annotation.models import Person, Shareable, Study
 from annotation.selectors.access import list_visible_studies
 
 DEFAULT = "default"
@@ -94,7 +94,7 @@ NAMED: tuple[tuple[str, str, str, str, str], ...] = (
     ("runs/-/multiple-choice/<", "name", "benchmark.ChoiceReport", "name", "study"),
     ("runs/-/published/<", "table_id", "benchmark.PublishedTable", "pk", "study"),
     ("runs/-/retrain/<", "release", "annotation.GoldRelease", "name", "study"),
-    ("runs/-/retrainings/<", "retraining_id", "benchmark.Retraining", "pk", "release__study"),
+    ("runs/-/retrainings/<", "retraining_id", "benchmark.Retraining", "pk", "scorer__study"),
     ("runs/<", "name", "benchmark.BenchmarkRun", "name", "study"),
     ("scorers/<", "name", "scoring.Scorer", "name", "study"),
     ("tasks/<", "pk", "annotation.Task", "pk", "batch__study"),
@@ -139,11 +139,14 @@ def locate(person: Person, study_name: str | None, route: str, arguments: Mappin
 
 
 def _find_studies(route: str, arguments: Mapping[str, Any], visible: frozenset[int]) -> frozenset[int] | None:
-    """Those that have the row which the address names; None where it names none."""
+    """Those that have the row which the address names, or with which it is shared; None where it names none."""
     for beginning, argument, model, field, path in NAMED:
         if route.startswith(beginning):
-            rows = apps.get_model(model)._base_manager.filter(
-                **{field: arguments[argument], f"{path}__in": visible}
-            )
-            return frozenset(rows.values_list(path, flat=True))
+            kind = apps.get_model(model)
+            rows = kind._base_manager.filter(**{field: arguments[argument]})
+            studies = frozenset(rows.filter(**{f"{path}__in": visible}).values_list(path, flat=True))
+            if issubclass(kind, Shareable):
+                shared = rows.filter(shared_with__in=visible).values_list("shared_with", flat=True)
+                studies |= visible & frozenset(shared)
+            return studies
     return None
