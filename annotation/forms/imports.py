@@ -17,8 +17,10 @@ from annotation.domain.formats.mapping.mapping import LABEL, LEFT_OUT, list_fiel
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.releases.origins import MAX_PROTOCOL_CHARACTERS
 from annotation.forms.batches.collection import USUAL_COLLECTION, CollectionPolicyForm, add_usual
+from annotation.forms.fields import StudyChoiceField
 from annotation.models import Batch, Dataset, Guideline, Import
-from annotation.selectors.guidelines import choose_language, to_language
+from annotation.selectors.datasets import list_own_datasets
+from annotation.selectors.guidelines import choose_language, list_published, to_language
 from annotation.selectors.imports.uploads import FIELD_NAMES, Column
 from annotation.services.imports import BundleNames
 
@@ -130,9 +132,9 @@ def read_choices(data: Mapping[str, str], columns: Sequence[str]) -> dict[str, s
     return {column: data.get(column_name(place), "") for place, column in enumerate(columns)}
 
 
-def build_guideline_field() -> forms.ModelChoiceField[Guideline]:
-    return forms.ModelChoiceField(
-        Guideline.objects.exclude(published_at=None),
+def build_guideline_field() -> StudyChoiceField:
+    return StudyChoiceField(
+        list_published,
         label=_("Guideline"),
         required=False,
         empty_label=_("none: dimensions are not checked"),
@@ -168,15 +170,13 @@ class PromptsForm(TargetForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.suggest("dataset", Dataset.objects.values_list("name", flat=True))
+        self.suggest("dataset", list_own_datasets().values_list("name", flat=True))
 
 
 class ImportResponsesForm(TargetForm):
     needs_dataset = True
 
-    dataset = forms.ModelChoiceField(
-        Dataset.objects.all(), to_field_name="name", label=_("Dataset"), empty_label=None
-    )
+    dataset = StudyChoiceField(list_own_datasets, to_field_name="name", label=_("Dataset"), empty_label=None)
     model = forms.CharField(
         label=_("Model"),
         max_length=MAX_NAME_CHARACTERS,
@@ -200,7 +200,7 @@ class ResponsesWithPromptsForm(ImportResponsesForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["dataset"] = deepcopy(PromptsForm.base_fields["dataset"])
-        self.suggest("dataset", Dataset.objects.values_list("name", flat=True))
+        self.suggest("dataset", list_own_datasets().values_list("name", flat=True))
 
 
 class ChosenWordsField(forms.MultipleChoiceField):
@@ -223,9 +223,7 @@ class AnnotationsForm(CollectionPolicyForm, TargetForm):
             " can work here need a new one."
         ),
     )
-    guideline = forms.ModelChoiceField(
-        Guideline.objects.exclude(published_at=None), label=_("Guideline"), required=False
-    )
+    guideline = StudyChoiceField(list_published, label=_("Guideline"), required=False)
     dataset = forms.CharField(
         label=_("Dataset"),
         max_length=MAX_NAME_CHARACTERS,
@@ -261,7 +259,7 @@ class AnnotationsForm(CollectionPolicyForm, TargetForm):
 
     def __init__(self, data: Any = None, **kwargs: Any) -> None:
         super().__init__(add_usual(data, USUAL_COLLECTION), **kwargs)
-        self.suggest("dataset", Dataset.objects.values_list("name", flat=True))
+        self.suggest("dataset", list_own_datasets().values_list("name", flat=True))
         self.suggest("batch", Batch.objects.exclude(state="closed").values_list("name", flat=True))
 
     def offer_left_out(self, words: Sequence[str]) -> None:

@@ -1,18 +1,45 @@
 from __future__ import annotations
 
+from django.apps import apps
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from annotation.core.study_scope import get_study_scope
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models.base import Authored
+from annotation.models.studies import Study
 
 _DOCUMENTS: dict[str, GuidelineDocument] = {}
 
 
-class Guideline(Authored):
-    """One version of a guideline. Once ``published_at`` is set, the row never changes."""
+class GuidelineManager(models.Manager["Guideline"]):
+    """Reads the guidelines of the site, those of the studies that the work under way is about, and those by which
+    somebody labelled what these have: their batches, and releases that are shared with them.
+    """
 
+    def get_queryset(self) -> models.QuerySet[Guideline]:
+        rows, studies = super().get_queryset(), get_study_scope()
+        if studies is None:
+            return rows
+        batches, releases = (apps.get_model("annotation", name) for name in ("Batch", "GoldRelease"))
+        return rows.filter(
+            models.Q(study=None)
+            | models.Q(study__in=studies)
+            | models.Q(pk__in=batches.objects.values("guideline"))
+            | models.Q(pk__in=releases.objects.exclude(study__in=studies).values("batches__guideline"))
+        )
+
+
+class Guideline(Authored):
+    """One version of a guideline. Once ``published_at`` is set, the row never changes.
+
+    ``study`` is null for one of the site: what comes with Assay, and what several studies used before there were any.
+    """
+
+    study = models.ForeignKey(
+        Study, models.PROTECT, null=True, blank=True, related_name="+", verbose_name=_("study")
+    )
     name = models.CharField(_("name"), max_length=100)
     version = models.CharField(_("version"), max_length=50)
     source = models.TextField(_("source"), help_text=_("The YAML as it was loaded."))
@@ -20,11 +47,20 @@ class Guideline(Authored):
     sha256 = models.CharField(max_length=64)
     published_at = models.DateTimeField(_("published"), null=True, blank=True)
 
+    objects = GuidelineManager()
+
     class Meta:
         verbose_name = _("guideline")
         verbose_name_plural = _("guidelines")
         ordering = ["name", "-published_at", "-id"]
-        constraints = [models.UniqueConstraint(fields=["name", "version"], name="guideline_once_per_version")]
+        constraints = [
+            models.UniqueConstraint(fields=["study", "name", "version"], name="guideline_once_per_study"),
+            models.UniqueConstraint(
+                fields=["name", "version"],
+                condition=models.Q(study__isnull=True),
+                name="guideline_once_per_version",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
@@ -67,6 +103,8 @@ class IntroductionReading(models.Model):
 class GuidelineNote(Authored):
     """A remark on one clause of a guideline version, for the next one: a criterion, a level of it, or (empty) all.
 
+    ``study`` is that of whoever left one without a task.
+
     It tells of labels: whoever must be blind to the batch of its task must not read it before the batch closes.
     """
 
@@ -77,6 +115,9 @@ class GuidelineNote(Authored):
 
     guideline = models.ForeignKey(
         Guideline, models.PROTECT, related_name="notes", verbose_name=_("guideline")
+    )
+    study = models.ForeignKey(
+        Study, models.PROTECT, null=True, blank=True, related_name="+", verbose_name=_("study")
     )
     criterion = models.CharField(_("criterion"), max_length=100, blank=True)
     level = models.FloatField(_("level"), null=True, blank=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from annotation.core.errors import N_, NotFound
+from annotation.core.study_scope import build_study_filter
 from annotation.models import Batch, Collection, Dataset, EvaluatedModel, Person, Prompt, Response, Stratum
 from annotation.selectors.access import sealed_datasets, select_models
 
@@ -18,6 +19,11 @@ def get_dataset(name: str) -> Dataset:
         known = ", ".join(Dataset.objects.values_list("name", flat=True)) or "-"
         raise NotFound(N_("There is no dataset named {name}; known are: {known}."), name=name, known=known)
     return dataset
+
+
+def list_own_datasets() -> QuerySet[Dataset]:
+    """Those of the studies in question, into which data can be imported; none that another study shares."""
+    return Dataset.objects.filter(**build_study_filter("study"))
 
 
 def has_responses() -> bool:

@@ -55,6 +55,10 @@ def get_guideline(reference: str) -> Guideline:
     return guideline
 
 
+def list_published() -> QuerySet[Guideline]:
+    return Guideline.objects.exclude(published_at=None)
+
+
 SHIPPED = Path(settings.BASE_DIR) / "fixtures" / "guidelines"
 SHIPPED_SIGN = "shipped:"
 """In front of the name of a shipped guideline, where one is to be copied."""
@@ -223,8 +227,9 @@ def list_notes(person: Person) -> QuerySet[GuidelineNote]:
     sealed = Q(task__batch__in=sealed_batches(person)) | Q(
         task__response__prompt__dataset__in=sealed_datasets(person)
     )
+    of_whole = Q(task=None) & (Q(study=None) | Q(**build_study_filter("study")))
     return (
-        GuidelineNote.objects.filter(Q(task=None) | (~sealed & Q(**build_study_filter("task__batch__study"))))
+        GuidelineNote.objects.filter(of_whole | (~sealed & Q(**build_study_filter("task__batch__study"))))
         .select_related("created_by", "resolved_by", "guideline", "task__batch")
         .order_by("-created_at", "-id")
     )

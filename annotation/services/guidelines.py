@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict, NotFound, Unprocessable
-from annotation.domain.guidelines import parse_guideline
+from annotation.domain.guidelines import GuidelineDocument, parse_guideline
 from annotation.models import (
     Guideline,
     GuidelineNote,
@@ -20,7 +20,10 @@ from annotation.models import (
     Person,
     Task,
 )
+from annotation.selectors.guidelines import list_shipped
+from annotation.selectors.studies import find_study_id
 from annotation.services.audit import record
+from annotation.services.studies import find_or_make_study
 
 
 @transaction.atomic
@@ -34,7 +37,8 @@ def load_guideline(*, text: str, path: str, publish: bool = False, actor: Person
         Guideline.objects.select_for_update().filter(name=document.name, version=document.version).first()
     )
     if stored is None:
-        stored = Guideline(name=document.name, version=document.version)
+        study = None if _is_of_site(document) else find_or_make_study(actor=actor)
+        stored = Guideline(study=study, name=document.name, version=document.version)
     if stored.sha256 != document.sha256:
         if stored.is_published:
             raise Conflict(
@@ -48,6 +52,15 @@ def load_guideline(*, text: str, path: str, publish: bool = False, actor: Person
     if publish:
         publish_guideline(guideline=stored, actor=actor)
     return stored
+
+
+def _is_of_site(document: GuidelineDocument) -> bool:
+    """Whether it comes with Assay, and no study has another document by its name and version."""
+    shipped = list_shipped().get(document.name)
+    if shipped is None or shipped.sha256 != document.sha256:
+        return False
+    same = Guideline._base_manager.filter(name=document.name, version=document.version)
+    return not same.exists()
 
 
 @transaction.atomic
@@ -91,7 +104,9 @@ def leave_note(
     """
     fields = {"guideline": guideline, "level": level, "text": text, **NOT_RESOLVED}
     if task is None:
-        return GuidelineNote.objects.create(criterion=criterion, source=source, created_by=author, **fields)
+        return GuidelineNote.objects.create(
+            study_id=find_study_id(), criterion=criterion, source=source, created_by=author, **fields
+        )
     note, created = GuidelineNote.objects.get_or_create(
         task=task, created_by=author, source=source, criterion=criterion, defaults=fields
     )

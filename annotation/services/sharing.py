@@ -12,7 +12,7 @@ from django.db.models import Model, QuerySet
 
 from annotation.core.errors import N_, Conflict, Forbidden
 from annotation.core.study_scope import limit_to_studies
-from annotation.models import Dataset, Person, Shareable, Study
+from annotation.models import Dataset, GoldRelease, Guideline, Person, Shareable, Study
 from annotation.selectors.studies.sharing import count_uses, count_what_rests, format_counts, list_needed
 from annotation.services.audit import record
 
@@ -46,6 +46,8 @@ def share(*, row: Shareable, study: Study, actor: Person | None) -> list[Shareab
         if part.shared_with.filter(pk=study.pk).exists():
             continue
         _refuse_same_name(part, study)
+        if isinstance(part, GoldRelease):
+            _refuse_same_version(part, study)
         part.shared_with.add(study)
         added.append(part)
         record(
@@ -124,3 +126,17 @@ def _refuse_same_name(row: Shareable, study: Study) -> None:
             study=study.name,
             name=str(row),
         )
+
+
+def _refuse_same_version(release: GoldRelease, study: Study) -> None:
+    """Conflict where the study has another guideline of the name and version by which somebody labelled."""
+    guidelines = Guideline._base_manager.filter(batches__releases=release).distinct()
+    for guideline in guidelines:
+        with limit_to_studies([study.pk]):
+            same = Guideline.objects.filter(name=guideline.name, version=guideline.version)
+        if same.exclude(pk=guideline.pk).exists():
+            raise Conflict(
+                N_("The study {study} has something of the same kind and name: {name}."),
+                study=study.name,
+                name=str(guideline),
+            )

@@ -40,7 +40,8 @@ from annotation.forms.imports import (
     list_stated,
     read_choices,
 )
-from annotation.models import Batch, Dataset, Import
+from annotation.models import Batch, Import
+from annotation.selectors.datasets import list_own_datasets
 from annotation.selectors.imports import (
     get_visible_import,
     has_running_job,
@@ -316,7 +317,7 @@ def _show_check(
         "complete": FORMATS[upload.format].complete,
         "is_labels": upload.kind == ANNOTATIONS,
         "batch": Batch.objects.filter(name=target.get("batch") or "").first(),
-        "lacks_dataset": form.needs_dataset and not Dataset.objects.exists(),
+        "lacks_dataset": form.needs_dataset and not list_own_datasets().exists(),
         "crumbs": import_breadcrumbs(upload.file_name),
     }
     outcome = upload.reading.get("outcome")

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Dataset, Person
+from annotation.selectors.datasets import list_own_datasets
 from benchmark.domain.llm_client.settings import MAX_INTEGER, MAX_SYSTEM_CHARACTERS
 from benchmark.forms.leaderboards import JsonObjectField, list_endpoints
 from benchmark.selectors.leaderboards.runs import list_open_datasets
@@ -108,7 +109,7 @@ class CollectionForm(forms.Form):
         assert isinstance(endpoint, forms.ChoiceField)
         assert isinstance(dataset, forms.ModelChoiceField)
         endpoint.choices = list_endpoints()
-        dataset.queryset = list_open_datasets(person)
+        dataset.queryset = list_open_datasets(person) & list_own_datasets()
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}

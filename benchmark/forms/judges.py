@@ -8,7 +8,8 @@ from django import forms
 from django.conf import settings
 from django.utils.translation import gettext_lazy
 
-from annotation.models import Guideline
+from annotation.forms.fields import StudyChoiceField
+from annotation.selectors.guidelines import list_published
 from benchmark.domain.judges.prompts import MAX_CHARACTERS
 from benchmark.forms.leaderboards import JsonObjectField, ResponseSelectionForm, list_endpoints
 from benchmark.models import JudgeTemplate
@@ -18,8 +19,10 @@ class NewJudgeForm(forms.Form):
     """A judge of one of the endpoints that the settings name: a page asks no other address."""
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=100)
-    guideline = forms.ModelChoiceField(
-        label=gettext_lazy("Guideline"), queryset=Guideline.objects.none(), empty_label=None
+    guideline = StudyChoiceField(
+        lambda: list_published().order_by("name", "-published_at"),
+        label=gettext_lazy("Guideline"),
+        empty_label=None,
     )
     endpoint = forms.ChoiceField(
         label=gettext_lazy("Endpoint"), help_text=gettext_lazy("As the settings name them (ASSAY_ENDPOINTS).")
@@ -29,9 +32,9 @@ class NewJudgeForm(forms.Form):
         max_length=200,
         help_text=gettext_lazy("As the endpoint calls it."),
     )
-    template = forms.ModelChoiceField(
+    template = StudyChoiceField(
+        JudgeTemplate.objects.all,
         label=gettext_lazy("Template"),
-        queryset=JudgeTemplate.objects.all(),
         required=False,
         empty_label=gettext_lazy("the latest version of the guideline's"),
     )
@@ -54,10 +57,8 @@ class NewJudgeForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        guideline, endpoint = self.fields["guideline"], self.fields["endpoint"]
-        assert isinstance(guideline, forms.ModelChoiceField)
+        endpoint = self.fields["endpoint"]
         assert isinstance(endpoint, forms.ChoiceField)
-        guideline.queryset = Guideline.objects.exclude(published_at=None).order_by("name", "-published_at")
         endpoint.choices = list_endpoints()
 
     @property

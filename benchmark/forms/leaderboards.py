@@ -18,7 +18,8 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import Collection, Dataset, EvaluatedModel, Guideline, Person
+from annotation.models import Collection, Dataset, EvaluatedModel, Person
+from annotation.selectors.guidelines import list_published
 from benchmark.domain.published_tables import MAX_FILE_BYTES
 from benchmark.selectors.leaderboards.runs import (
     list_open_collections,
@@ -179,7 +180,7 @@ class PublishedForm(forms.Form):
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _offer_datasets(self, person)
-        published = Guideline.objects.exclude(published_at=None).order_by("name")
+        published = list_published().order_by("name")
         field = self.fields["guideline"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [(name, name) for name in published.values_list("name", flat=True).distinct()]

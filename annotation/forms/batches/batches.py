@@ -14,6 +14,7 @@ from annotation.core.specs import MAX_SEED
 from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
 from annotation.forms.batches.collection import USUAL_COLLECTION, CollectionPolicyForm, add_usual
 from annotation.forms.batches.policy import USUAL_TERMS, TermsForm
+from annotation.forms.fields import StudyChoiceField
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
@@ -21,13 +22,13 @@ from annotation.models import (
     Collection,
     Dataset,
     EvaluatedModel,
-    Guideline,
     Membership,
     Person,
 )
 from annotation.selectors.access import list_openings
 from annotation.selectors.batches.plan import find_fitting_guideline, suggest_batch_name
 from annotation.selectors.datasets import list_collections, list_models
+from annotation.selectors.guidelines import list_published
 from annotation.selectors.people import list_people_in_role
 
 PAIRINGS = (
@@ -156,8 +157,8 @@ class BatchForm(CollectionPolicyForm, TermsForm):
     name = forms.CharField(
         label=_("Name"), max_length=100, help_text=_("It stands in addresses and commands.")
     )
-    guideline = forms.ModelChoiceField(
-        queryset=Guideline.objects.exclude(published_at=None),
+    guideline = StudyChoiceField(
+        list_published,
         label=_("Guideline"),
         empty_label=None,
         help_text=_("Only published versions: what people judge by must not change under them."),

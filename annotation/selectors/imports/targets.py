@@ -22,8 +22,9 @@ from annotation.domain.formats import table as tables
 from annotation.domain.formats.labels import list_unknown_words
 from annotation.domain.formats.mapping.mapping import LABEL
 from annotation.domain.guidelines import GuidelineDocument
-from annotation.models import Dataset, Guideline, Import, Prompt
-from annotation.selectors.guidelines import get_guideline
+from annotation.models import Dataset, Import, Prompt
+from annotation.selectors.datasets import list_own_datasets
+from annotation.selectors.guidelines import get_guideline, list_published
 from annotation.selectors.imports.uploads import build_source, list_columns
 
 MAX_SAMPLED = 3000
@@ -63,7 +64,7 @@ def _guess_dataset(upload: Import) -> str:
         return known
     if upload.kind == PROMPTS or brings_prompts(upload):
         return _suggest_dataset_name(upload.file_name)
-    names = list(Dataset.objects.values_list("name", flat=True)[:2])
+    names = list(list_own_datasets().values_list("name", flat=True)[:2])
     return names[0] if len(names) == 1 else ""
 
 
@@ -72,7 +73,7 @@ def _find_dataset_of_prompts(upload: Import) -> str:
     texts: dict[str, str] = {}
     for record in islice(_read_records(upload), MAX_COMPARED_PROMPTS):
         texts.setdefault(record.ref.key, record.ref.text)
-    stored = Prompt.objects.filter(dataset__in=Dataset.objects.all(), key__in=texts).values_list(
+    stored = Prompt.objects.filter(dataset__in=list_own_datasets(), key__in=texts).values_list(
         "dataset__name", "key", "text"
     )
     shares = Counter(name for name, key, text in stored.order_by("-dataset") if texts[key] in ("", text))
@@ -110,12 +111,7 @@ def guess_guideline(upload: Import) -> str:
     """
     words = _count_words(upload) if upload.kind == ANNOTATIONS else _count_dimensions(upload)
     best, most = "", 0 if upload.kind == ANNOTATIONS else words.total() / 2
-    names = (
-        Guideline.objects.exclude(published_at=None)
-        .values_list("name", flat=True)
-        .distinct()
-        .order_by("name")
-    )
+    names = list_published().values_list("name", flat=True).distinct().order_by("name")
     for name in names if words else ():
         guideline = get_guideline(name)
         known = sum(number for word, number in words.items() if _knows(guideline.document, word, upload.kind))

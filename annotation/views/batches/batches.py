@@ -16,13 +16,14 @@ from annotation.core.errors import N_, AssayError
 from annotation.core.http import breadcrumbs
 from annotation.domain.permissions import MANAGE_BATCHES
 from annotation.forms.batches.policy import PolicyForm
-from annotation.models import Batch, Guideline, Person
+from annotation.models import Batch, Person
 from annotation.selectors.access import is_awaiting_confirmation, sealed_batches
 from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.monitoring import build_outlook, list_alarmed, list_batch_stats
 from annotation.selectors.batches.plan import measure_pace, plan_batch
 from annotation.selectors.batches.progress import BatchRow, find_end_job, list_batch_rows
 from annotation.selectors.datasets import has_responses
+from annotation.selectors.guidelines import list_published
 from annotation.selectors.people import count_invited_annotators
 from annotation.selectors.quality.adjudicators import (
     measure_adjudicator_agreement,
@@ -63,7 +64,7 @@ def batches(request: HttpRequest) -> HttpResponse:
         "some_sealed": any(line.settled is None for line in shown_lines),
         "any": all_batches.exists(),
         "has_responses": has_responses(),
-        "has_guideline": Guideline.objects.exclude(published_at=None).exists(),
+        "has_guideline": list_published().exists(),
     }
     return render(request, "annotation/batches/list.html", context)
 

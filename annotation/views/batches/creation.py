@@ -28,7 +28,7 @@ from annotation.models import Batch, Dataset, Guideline, Job
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.batches.plan import Plan, measure_pace, plan_responses
 from annotation.selectors.datasets import get_dataset, list_dataset_rows
-from annotation.selectors.guidelines import dimension_label
+from annotation.selectors.guidelines import dimension_label, list_published
 from annotation.selectors.jobs import get_job_for, list_visible_jobs
 from annotation.services.batches.batches import JOB_KIND, UNDER_WAY, create_or_enqueue_batch, filter_responses
 from annotation.views.access import act_required, person_of
@@ -61,7 +61,7 @@ def batch_dataset(request: HttpRequest) -> HttpResponse:
     context = {
         "choices": list_dataset_rows(),
         "making": list_visible_jobs(person_of(request)).filter(kind=JOB_KIND, state__in=UNDER_WAY),
-        "guideline_there": Guideline.objects.exclude(published_at=None).exists(),
+        "guideline_there": list_published().exists(),
         "crumbs": breadcrumbs((_("Batches"), "batches", []), title=_("New batch")),
     }
     return render(request, "annotation/batches/dataset.html", context)
@@ -128,7 +128,7 @@ def plan_context(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
     data = form.cleaned_data if form.is_bound else {}
     guideline = data.get("guideline")
     if guideline is None and not form.is_bound:
-        published = Guideline.objects.exclude(published_at=None)
+        published = list_published()
         guideline = form.fields["guideline"].initial or published.first()
     measured = measure_pace(guideline.name) if guideline is not None else None
     collection = data.get("collection")
@@ -164,6 +164,6 @@ def show_form(request: HttpRequest, form: BatchForm, dataset: Dataset, *, status
         (_("Batches"), "batches", []), (_("New batch"), "batch-dataset", []), title=dataset.name
     )
     context = {"form": form, "dataset": dataset, "crumbs": crumbs} | plan_context(form, dataset)
-    if not Guideline.objects.exclude(published_at=None).exists():
+    if not list_published().exists():
         context["shipped"] = list_unused_shipped()
     return render(request, "annotation/batches/new.html", context, status=status)

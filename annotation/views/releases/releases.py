@@ -100,7 +100,7 @@ class ReleaseForm(forms.Form):
         ),
     )
     batches = forms.ModelMultipleChoiceField(
-        queryset=Batch.objects.select_related("guideline"),
+        queryset=Batch.objects.none(),
         error_messages={"required": gettext_lazy("Choose at least one batch.")},
     )
 
@@ -109,11 +109,13 @@ class ReleaseForm(forms.Form):
         known = [
             listed.release.pk
             for listed in list_releases(person)
-            if not listed.sealed and not listed.successor
+            if not listed.sealed and not listed.successor and not listed.release.is_borrowed
         ]
-        field = self.fields["supersedes"]
-        assert isinstance(field, forms.ModelChoiceField)
-        field.queryset = GoldRelease.objects.filter(pk__in=known)
+        supersedes, batches = self.fields["supersedes"], self.fields["batches"]
+        assert isinstance(supersedes, forms.ModelChoiceField)
+        assert isinstance(batches, forms.ModelMultipleChoiceField)
+        supersedes.queryset = GoldRelease.objects.filter(pk__in=known)
+        batches.queryset = Batch.objects.select_related("guideline")
 
     def build_spec(self) -> ReleaseSpec:
         """Of a form that is valid. Raises AssayError where its parts do not fit."""
