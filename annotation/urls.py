@@ -147,6 +147,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("people/-/study/", studies.study_title, name="study-title"),
     path("people/", people.people, name="people"),
     path("people/-/add/", people.person_add, name="person-add"),
+    path("batches/-/end/", hours.labelling_end, name="labelling-end"),
     path("people/-/hours/", hours.hours, name="hours"),
     path("people/-/hours.csv", hours.hours_file, name="hours-file"),
     path("people/-/new/", people.person_new, name="person-new"),

@@ -189,6 +189,7 @@ MAY: dict[str, frozenset[str]] = {
     "guidelines": GROUPED,
     "guideline": GROUPED,
     "guideline-new": MANAGER,
+    "labelling-end": OFFICE,
     "hours": MANAGER,
     "hours-file": MANAGER,
     "guideline-preview": MANAGER,

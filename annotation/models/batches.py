@@ -230,9 +230,10 @@ class BatchStats(models.Model):
     """What a worker measured of a batch a moment ago, so that no page has to: one row, measured anew.
 
     ``agreement`` and ``history`` hold what ``selectors/batches/monitoring.py`` reads; ``days`` maps a day to the
-    annotations handed in on it, the latest days only. ``complete`` counts the tasks with all their annotations.
-    ``timed_seconds`` is the time that the latest ``timed`` annotations took. ``took`` is what the measuring cost,
-    in seconds; ``final`` says that the batch was closed by then, so that nothing can change any more.
+    annotations handed in on it, ``decision_days`` to the disputes settled on it, the latest days only. ``complete``
+    counts the tasks with all their annotations. ``timed_seconds`` is the time that the latest ``timed`` annotations
+    took. ``took`` is what the measuring cost, in seconds; ``final`` says that the batch was closed by then, so that
+    nothing can change any more.
     """
 
     batch = models.OneToOneField(
@@ -243,6 +244,7 @@ class BatchStats(models.Model):
     agreement = models.JSONField(default=list)
     history = models.JSONField(default=list)
     days = models.JSONField(default=dict)
+    decision_days = models.JSONField(default=dict, db_default={})
     timed = models.PositiveIntegerField(default=0)
     timed_seconds = models.FloatField(default=0)
     took = models.FloatField(default=0)

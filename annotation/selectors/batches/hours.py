@@ -12,7 +12,7 @@ from annotation.domain.releases.gold_file import csv_cell, csv_writer
 from annotation.models import Adjudication, Annotation, Batch, Membership, Person, Task
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.batches.members import PLANNING, count_still_planned
-from annotation.selectors.batches.progress import count_needed_labels
+from annotation.selectors.batches.progress import count_needed_labels, expect_disputes
 from annotation.selectors.counts import count_by_stratum
 
 HOUR = 3600
@@ -92,7 +92,7 @@ def measure_hours(reader: Person) -> HoursReport:
         counts[stratum.batch_id].update(of_stratum)
     left: dict[Place, float] = defaultdict(float)
     labels_left = {batch.pk: _count_labels_left(batch, counts[batch.pk]) for batch in working}
-    to_come = {batch.pk: _expect_disputes(counts[batch.pk]) for batch in working}
+    to_come = {batch.pk: expect_disputes(counts[batch.pk]) for batch in working}
     working_members = _list_working_members(working)
     for batch in working:
         disputes = counts[batch.pk][Task.State.DISPUTED] + to_come[batch.pk]
@@ -120,13 +120,6 @@ def measure_hours(reader: Person) -> HoursReport:
 
 def _count_labels_left(batch: Batch, counts: Counter[str]) -> int:
     return max(0, count_needed_labels(batch, counts) - counts["submitted"])
-
-
-def _expect_disputes(counts: Counter[str]) -> float:
-    """Among the tasks without all their labels, at the rate of those that have them; 0 where none has."""
-    disputes = counts[Task.State.DISPUTED] + counts[Task.State.ADJUDICATED]
-    complete = disputes + counts[Task.State.AGREED]
-    return counts[Task.State.OPEN] * disputes / complete if complete else 0.0
 
 
 def _list_working_members(batches: Iterable[Batch]) -> Mapping[Place, list[int]]:

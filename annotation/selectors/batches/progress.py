@@ -71,14 +71,18 @@ class AnnotationProgress:
 
 @dataclass(frozen=True)
 class BatchRow:
-    """A batch in the list. ``settled`` and ``disputed`` are None where they are sealed."""
+    """A batch in the list. ``settled``, ``disputed`` and ``disputes_left`` (those that wait or are expected) are None
+    where they are sealed.
+    """
 
     batch: Batch
     overall: AnnotationProgress
     tasks: int
     settled: int | None
     disputed: int | None
+    disputes_left: float | None
     people: int
+    annotators: int
 
 
 @dataclass(frozen=True)
@@ -150,16 +154,19 @@ def list_batch_rows(batches: Sequence[Batch], person: Person) -> list[BatchRow]:
     for stratum, of_stratum in count_by_stratum(ids).items():
         counts[stratum.batch_id].update(of_stratum)
     checks = _count_checks_submitted(sealed) if sealed else {}
-    people = dict(
-        Membership.objects.filter(batch__in=ids, active=True)
-        .values_list("batch")
-        .annotate(n=Count("person", distinct=True))
-    )
+    members = Membership.objects.filter(batch__in=ids, active=True).order_by().values_list("batch")
+    annotating = Q(role=Membership.Role.ANNOTATOR)
+    people = {
+        batch: (number, annotators)
+        for batch, number, annotators in members.annotate(
+            n=Count("person", distinct=True), annotators=Count("person", filter=annotating, distinct=True)
+        )
+    }
     return [
         _build_batch_row(
             batch,
             counts[batch.pk],
-            people.get(batch.pk, 0),
+            people.get(batch.pk, (0, 0)),
             is_sealed=batch.pk in sealed,
             checks=checks.get(batch.pk),
         )
@@ -241,6 +248,29 @@ def count_needed_labels(batch: Batch, counts: Counter[str]) -> int:
     return counts["labels_needed"]
 
 
+def expect_disputes(counts: Mapping[str, int]) -> float:
+    """Among the tasks without all their labels, at the rate of those that have them; 0 where none has."""
+    disputes = counts[Task.State.DISPUTED] + counts[Task.State.ADJUDICATED]
+    complete = disputes + counts[Task.State.AGREED]
+    return counts[Task.State.OPEN] * disputes / complete if complete else 0.0
+
+
+def count_disputes_left(counts: Mapping[str, int]) -> float:
+    """Those that wait, and those to be expected."""
+    return counts[Task.State.DISPUTED] + expect_disputes(counts)
+
+
+def measure_disputes_left(batch: Batch) -> float:
+    """Refuse whoever the batch is sealed for before this is asked."""
+    return count_disputes_left(_sum_counts(count_by_stratum([batch.pk]).values()))
+
+
+def count_annotators(batch: Batch) -> int:
+    """Those who can be given items now."""
+    members = Membership.objects.filter(batch=batch, active=True, role=Membership.Role.ANNOTATOR)
+    return members.values("person").distinct().count()
+
+
 def _count_settled(counts: Counter[str]) -> int:
     return sum(counts[state] for state in SETTLED)
 
@@ -264,7 +294,7 @@ def _count_annotations(batch: Batch, counts: Counter[str], checks: int | None) -
 
 
 def _build_batch_row(
-    batch: Batch, counts: Counter[str], people: int, *, is_sealed: bool, checks: int | None
+    batch: Batch, counts: Counter[str], people: tuple[int, int], *, is_sealed: bool, checks: int | None
 ) -> BatchRow:
     tasks = _count_needed_tasks(counts)
     done, needed = _count_annotations(batch, counts, checks)
@@ -274,7 +304,9 @@ def _build_batch_row(
         tasks=tasks,
         settled=None if is_sealed else _count_settled(counts),
         disputed=None if is_sealed else counts[Task.State.DISPUTED],
-        people=people,
+        disputes_left=None if is_sealed else count_disputes_left(counts),
+        people=people[0],
+        annotators=people[1],
     )
 
 

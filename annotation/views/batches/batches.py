@@ -213,7 +213,13 @@ def list_rows(batch_rows: list[BatchRow]) -> list[dict[str, Any]]:
     watches, standing = list_batch_stats(listed_batches), list_alarmed(listed_batches)
     rows = []
     for batch_row in batch_rows:
-        forecast = build_outlook(batch_row.batch, watches.get(batch_row.batch.pk), batch_row.overall)
+        forecast = build_outlook(
+            batch_row.batch,
+            watches.get(batch_row.batch.pk),
+            batch_row.overall,
+            people=batch_row.annotators,
+            disputes=batch_row.disputes_left,
+        )
         late = forecast.late if forecast else None
         rows.append(
             {

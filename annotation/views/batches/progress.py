@@ -41,8 +41,10 @@ from annotation.selectors.batches.progress import (
     ProgressCell,
     ProgressMatrix,
     build_progress_matrix,
+    count_annotators,
     list_planned_labels,
     measure_annotations,
+    measure_disputes_left,
     measure_progress,
     read_coverage,
 )
@@ -110,7 +112,12 @@ def board_context(batch: Batch, person: Person) -> dict[str, Any]:
     sealed = sealed_batches(person).filter(pk=batch.pk).exists()
     watch, overall_counts = find_batch_stats(batch), measure_annotations(batch, blind=sealed)
     # A day's count of the work tells of each submission whether it was a gold check.
-    forecast = None if sealed and overall_counts.has_known else build_outlook(batch, watch, overall_counts)
+    forecast = None
+    if not (sealed and overall_counts.has_known):
+        disputes = None if sealed else measure_disputes_left(batch)
+        forecast = build_outlook(
+            batch, watch, overall_counts, people=count_annotators(batch), disputes=disputes
+        )
     context: dict[str, Any] = {
         "batch": batch,
         "sealed": sealed,

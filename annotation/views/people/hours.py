@@ -13,8 +13,9 @@ from django.views.decorators.http import require_GET
 
 from annotation.core.formatting import format_duration
 from annotation.core.http import as_attachment, breadcrumbs
-from annotation.domain.permissions import MANAGE_PEOPLE
+from annotation.domain.permissions import MANAGE_PEOPLE, READ_PIPELINE
 from annotation.selectors.batches.hours import HoursReport, iterate_csv_lines, measure_hours
+from annotation.selectors.batches.monitoring import find_labelling_end
 from annotation.views.access import act_required, person_of
 
 
@@ -34,6 +35,15 @@ def hours_file(request: HttpRequest) -> HttpResponseBase:
     lines = "".join(iterate_csv_lines(measure_hours(person_of(request))))
     answer = HttpResponse("\ufeff" + lines, content_type="text/csv; charset=utf-8")
     return as_attachment(answer, "hours.csv")
+
+
+@require_GET
+@never_cache
+@act_required(READ_PIPELINE)
+def labelling_end(request: HttpRequest) -> HttpResponse:
+    """A part of the study's overview, which asks for it once it is there."""
+    end = find_labelling_end(person_of(request))
+    return render(request, "annotation/batches/_labelling_end.html", {"end": end})
 
 
 def describe_report(report: HoursReport) -> dict[str, Any]:

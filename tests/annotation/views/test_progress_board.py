@@ -32,7 +32,7 @@ from annotation.models import (
     Person,
 )
 from annotation.selectors.batches import progress
-from annotation.selectors.batches.monitoring import build_outlook
+from annotation.selectors.batches.monitoring import build_outlook, join_outlooks
 from annotation.selectors.batches.progress import AnnotationProgress, ProgressCell, build_progress_matrix
 from annotation.selectors.batches.tasks import TaskFilter, find_tasks
 from annotation.services.assignments import claim_next_task
@@ -161,10 +161,10 @@ def a_watch(days: Sequence[int], *, today: int = 0, **values: Any) -> BatchStats
     return BatchStats(at=timezone.now(), **(stats | values))
 
 
-def test_the_outlook_is_undefined_until_three_days_were_seen(batch: Batch) -> None:
+def test_the_outlook_is_undefined_until_a_week_was_seen(batch: Batch) -> None:
     counts = AnnotationProgress(submitted=10, needed=40)
-    assert build_outlook(batch, None, counts) is None
-    forecast = build_outlook(batch, a_watch([5, 5]), counts)
+    assert build_outlook(batch, None, counts, people=2, disputes=0) is None
+    forecast = build_outlook(batch, a_watch([5, 5]), counts, people=2, disputes=0)
     assert forecast is not None
     assert (forecast.seen, forecast.per_day, forecast.left) == (2, 5, 30)
     assert (forecast.low, forecast.high, forecast.late, forecast.forecast.reason) == (
@@ -179,9 +179,11 @@ def test_the_outlook_tells_when_and_how_probably_late(batch: Batch) -> None:
     counts = AnnotationProgress(submitted=10, needed=40)
     today = timezone.localdate()
 
-    def of(due: date | None, days: Sequence[int] = (10, 10, 10)) -> tuple[Any, Any, Any]:
+    def of(due: date | None, days: Sequence[int] = (10,) * 7) -> tuple[Any, Any, Any]:
         batch.due_date = due
-        forecast = build_outlook(batch, a_watch(days, timed=30, timed_seconds=900.0), counts)
+        forecast = build_outlook(
+            batch, a_watch(days, timed=30, timed_seconds=900.0), counts, people=2, disputes=0
+        )
         assert forecast is not None
         assert forecast.per_hour == 120  # thirty in a quarter of an hour
         return forecast.low, forecast.high, forecast.late
@@ -191,14 +193,98 @@ def test_the_outlook_tells_when_and_how_probably_late(batch: Batch) -> None:
     assert of(end) == (end, end, 0.0)
     assert of(today + timedelta(days=1)) == (end, end, 1.0)
     assert of(today - timedelta(days=9)) == (end, end, 1.0)
-    # Days without work count from the first day with work on: five days here, of which two had none.
-    low, high, _late = of(None, (0, 0, 30, 0, 30, 0, 30))
+    # Days without work count from the first day with work on: seven days here, of which three had none.
+    low, high, _late = of(None, (0, 0, 30, 0, 30, 0, 30, 0, 20))
     assert low < high
+
+
+def test_before_a_week_the_pace_says_between_which_days_it_ends(batch: Batch) -> None:
+    """60 left at two minutes each are two hours of work: an hour for each of two people."""
+    today = timezone.localdate()
+
+    def of(left: int, *, people: int = 2, disputes: float | None = 0, timed: int = 10) -> Any:
+        counted = a_watch([], today=20, timed=timed, timed_seconds=timed * 120.0)
+        counts = AnnotationProgress(submitted=20, needed=20 + left)
+        outlook = build_outlook(batch, counted, counts, people=people, disputes=disputes)
+        assert outlook is not None
+        return outlook
+
+    outlook = of(60)
+    assert (outlook.low, outlook.high, outlook.late) == (today, today, None)
+    outlook = of(600)  # ten hours each
+    assert (outlook.low, outlook.high) == (today + timedelta(days=1), today + timedelta(days=9))
+    assert outlook.forecast.reason == TOO_FEW_DAYS
+    outlook = of(540, disputes=59.2)  # the same, with disputes
+    assert (outlook.low, outlook.high, outlook.has_disputes) == (
+        today + timedelta(days=1),
+        today + timedelta(days=9),
+        True,
+    )
+    assert of(600, timed=9).low is None
+    assert of(600, people=0).low is None
+    assert of(10**8).is_open_ended
+
+
+def test_settling_the_disputes_is_counted(batch: Batch) -> None:
+    today = timezone.localdate()
+    days = {(today - timedelta(days=back)).isoformat(): 2 for back in range(1, 8)}
+    counts = AnnotationProgress(submitted=10, needed=40)
+
+    def of(counted: BatchStats, progress: AnnotationProgress, disputes: float | None) -> Any:
+        return build_outlook(batch, counted, progress, people=2, disputes=disputes)
+
+    settling = a_watch([10] * 7, decision_days=days)
+    outlook = of(settling, counts, 11.5)  # twelve at two a day, where the annotations take three days
+    assert (outlook.low, outlook.high, outlook.has_disputes) == (
+        today + timedelta(days=5),
+        today + timedelta(days=5),
+        True,
+    )
+    unseen = of(a_watch([10] * 7), counts, 11.5)
+    assert (unseen.low, unseen.has_disputes, unseen.disputes_left) == (today + timedelta(days=2), False, 12)
+    all_done = AnnotationProgress(submitted=40, needed=40)
+    assert of(settling, all_done, 4).high == today + timedelta(days=1)
+    assert of(settling, all_done, 0).is_done
+    assert of(settling, counts, None).low == today + timedelta(days=2)  # who works in it is told nothing
+
+
+def test_the_end_of_a_study_is_that_of_its_last_batch(batch: Batch) -> None:
+    today = timezone.localdate()
+
+    def of(days: Sequence[int], left: int = 30, **values: Any) -> Any:
+        counts = AnnotationProgress(submitted=10, needed=10 + left)
+        return build_outlook(batch, a_watch(days, **values), counts, people=1, disputes=0)
+
+    end = join_outlooks([of([10] * 7), of([5] * 7), of([10] * 7, left=0)])
+    assert end is not None
+    assert (end.low, end.high, end.is_early, end.unknown) == (
+        today + timedelta(days=5),
+        today + timedelta(days=5),
+        False,
+        0,
+    )
+    varied = join_outlooks([of([10, 30, 5, 10, 20, 0, 5]), of([5, 0, 25, 0, 10, 10, 0])])
+    assert varied is not None
+    assert varied.low >= max(of([10, 30, 5, 10, 20, 0, 5]).low, of([5, 0, 25, 0, 10, 10, 0]).low)
+    early = join_outlooks([of([10] * 7), of([], today=20, timed=20, timed_seconds=72000.0), None])
+    assert early is not None
+    assert (early.low, early.high, early.is_early, early.unknown) == (
+        today + timedelta(days=3),  # thirty hours
+        today + timedelta(days=29),
+        True,
+        1,
+    )
+    assert join_outlooks([of([10] * 7, left=0)]) is None
+    nothing_known = join_outlooks([None])
+    assert nothing_known is not None
+    assert (nothing_known.low, nothing_known.unknown) == (None, 1)
 
 
 def test_a_batch_that_is_closed_has_no_end_to_come(batch: Batch) -> None:
     batch.state = Batch.State.CLOSED
-    forecast = build_outlook(batch, a_watch([10, 10, 10]), AnnotationProgress(submitted=10, needed=40))
+    forecast = build_outlook(
+        batch, a_watch([10] * 7), AnnotationProgress(submitted=10, needed=40), people=2, disputes=0
+    )
     assert forecast is not None
     assert forecast.low is None
 
@@ -206,7 +292,7 @@ def test_a_batch_that_is_closed_has_no_end_to_come(batch: Batch) -> None:
 def test_the_page_draws_the_days_and_says_them_in_a_table(manager: Client, at_work: Batch) -> None:
     empty = manager.get(reverse("batch", args=[at_work.name])).content.decode()
     assert "nothing was counted yet" in empty
-    counted = a_watch([4, 0, 6], today=4)
+    counted = a_watch([4, 0, 6, 2, 3, 4, 0, 6], today=4)
     counted.batch = at_work
     counted.save()
     page = manager.get(reverse("batch", args=[at_work.name]))
@@ -217,7 +303,7 @@ def test_the_page_draws_the_days_and_says_them_in_a_table(manager: Client, at_wo
 
 def test_the_list_warns_of_a_due_date(manager: Client, at_work: Batch) -> None:
     Batch.objects.update(due_date=timezone.localdate())
-    counted = a_watch([1, 1, 1])
+    counted = a_watch([1] * 7)
     counted.batch = at_work
     counted.save()
     (row,) = manager.get(reverse("batches")).context["rows"]
