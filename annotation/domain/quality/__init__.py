@@ -12,7 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from annotation.domain.quality.aggregation import estimate_truths
-from annotation.domain.quality.carelessness import measure_following, measure_guessing, measure_speeds
+from annotation.domain.quality.carelessness import (
+    MAX_READ,
+    measure_following,
+    measure_guessing,
+    measure_reading_floor,
+    measure_speeds,
+)
 from annotation.domain.quality.copying import find_copying
 from annotation.domain.quality.drift import measure_drifts
 from annotation.domain.quality.findings import RISKS, Copying, Finding, Kind, Profile, Profiles, flag_findings
@@ -44,6 +50,7 @@ def build_profiles(labels: Labels) -> Profiles:
             speed=flagged[person],
             pace=speed[person].pace,
             instant=speed[person].instant,
+            unread=speed[person].unread,
         )
         for person, number in enumerate(table.ids)
     }
@@ -54,4 +61,15 @@ def build_profiles(labels: Labels) -> Profiles:
     return Profiles(people=people, copying=copiers)
 
 
-__all__ = ["Copying", "Finding", "Kind", "LabelScale", "Labels", "Profile", "Profiles", "build_profiles"]
+__all__ = [
+    "MAX_READ",
+    "Copying",
+    "Finding",
+    "Kind",
+    "LabelScale",
+    "Labels",
+    "Profile",
+    "Profiles",
+    "build_profiles",
+    "measure_reading_floor",
+]

@@ -139,34 +139,84 @@ MAX_ACCIDENTAL_SHARE = 0.1
 """So large a share of labels in no time may be accidents."""
 
 
+FASTEST = 6
+"""Times the mean speed of silent reading: nobody reads faster and knows what stands there."""
+MEAN_SPEEDS = (987 / 60, 255 / 60)
+"""Characters a second of English, and of Chinese: means of adults on the IReST texts (S. Trauzettel-Klosinski,
+K. Dietz, Invest. Ophthalmol. Vis. Sci. 53, 2012)."""
+READ_AT_LEAST = 6.0
+"""Seconds of reading at the mean speed: how a response begins often decides, and nobody has to read it to its end."""
+REACTION = 0.5
+"""Seconds to see that an item is there, and to press a key."""
+FIRST_WIDE = "\u2e80"  # from here on characters are those of Chinese, Japanese or Korean
+
+
+def measure_reading_floor(text: str) -> float:
+    """Seconds in which nobody can have read as much of the text as a label needs: from ``REACTION``, of an empty text,
+    to a second more. No more than the first 150 characters count.
+    """
+    wide = sum(character >= FIRST_WIDE for character in text[:MAX_READ])
+    narrow = min(len(text), MAX_READ) - wide
+    reading = narrow / MEAN_SPEEDS[0] + wide / MEAN_SPEEDS[1]
+    return REACTION + min(reading, READ_AT_LEAST) / FASTEST
+
+
+MAX_READ = 150
+"""Characters: more than anybody reads in ``READ_AT_LEAST``."""
+
+
 @dataclass(frozen=True)
 class Speed:
+    """``unread`` is the share of labels below the reading floor."""
+
     finding: Finding
     pace: float | None
     instant: float | None
+    unread: float | None = None
 
 
 def measure_speeds(table: LabelTable) -> dict[int, Speed]:
-    """By person (as counted from 0). The usual time is the middle one of all people's medians."""
+    """By person (as counted from 0). The usual time is the middle one of all people's medians; what nobody can have
+    read is found without it.
+    """
     timed = np.isfinite(table.seconds) & (table.seconds >= 0)
     own = [np.sort(table.seconds[timed & (table.person == person)]) for person in range(table.people)]
+    is_unread = timed & (table.seconds < table.floor)
+    unread = np.bincount(table.person[is_unread], minlength=table.people)
     known = [seconds for seconds in own if len(seconds) >= findings.MIN_LABELS]
     usual = float(np.median([np.median(seconds) for seconds in known])) if known else 0.0
     is_single = len(known) < findings.MIN_PEOPLE or usual <= 0
-    return {person: _measure_speed(seconds, usual, is_single) for person, seconds in enumerate(own)}
+    return {
+        person: _measure_speed(seconds, usual, is_single, int(unread[person]))
+        for person, seconds in enumerate(own)
+    }
 
 
-def _measure_speed(seconds: Floats, usual: float, is_single: bool) -> Speed:
+def _measure_speed(seconds: Floats, usual: float, is_single: bool, unread: int) -> Speed:
     n = len(seconds)
     if n < findings.MIN_LABELS:
         return Speed(make_undefined(findings.FEW_TIMED, n), None, None)
     middle, (low, high) = float(np.median(seconds)), _find_median_interval(seconds)
+    below_floor: tuple[float, float, Kind] = (*_test_share(unread, n), "unread")
+    if is_single and unread <= MAX_ACCIDENTAL_SHARE * n:
+        finding = Finding(middle, low, high, n, None, None, reason=findings.ONE_TIMED)
+        return Speed(finding, None, None, unread / n)
     if is_single:
-        return Speed(Finding(middle, low, high, n, None, None, reason=findings.ONE_TIMED), None, None)
+        score, p, kind = below_floor
+        return Speed(Finding(middle, low, high, n, score, p, kind=kind), None, None, unread / n)
     instant = int((seconds < INSTANT * usual).sum())
-    score, p, kind = max(_test_pace(seconds, usual), _test_instants(instant, n))
-    finding = Finding(middle, low, high, n, score, min(1.0, 2 * p), kind=kind)
-    return Speed(finding, middle / usual, instant / n)
+    tests: list[tuple[float, float, Kind]] = [
+        _test_pace(seconds, usual),
+        (*_test_share(instant, n), "instant"),
+        below_floor,
+    ]
+    score, p, kind = max(tests)
+    return Speed(
+        Finding(middle, low, high, n, score, min(1.0, len(tests) * p), kind=kind),
+        middle / usual,
+        instant / n,
+        unread / n,
+    )
 
 
 def _find_median_interval(seconds: Floats) -> tuple[float, float]:
@@ -192,7 +242,8 @@ def _test_pace(seconds: Floats, usual: float) -> tuple[float, float, Kind]:
     return score, p, "pace"
 
 
-def _test_instants(instant: int, n: int) -> tuple[float, float, Kind]:
+def _test_share(labels: int, n: int) -> tuple[float, float]:
+    """Score and p of so many labels in too little time, where a tenth may be accidents."""
     expected = MAX_ACCIDENTAL_SHARE * n
-    score = (instant - expected) / math.sqrt(expected * (1 - MAX_ACCIDENTAL_SHARE))
-    return score, float(bdtrc(instant - 1, n, MAX_ACCIDENTAL_SHARE)), "instant"
+    score = (labels - expected) / math.sqrt(expected * (1 - MAX_ACCIDENTAL_SHARE))
+    return score, float(bdtrc(labels - 1, n, MAX_ACCIDENTAL_SHARE)) if labels else 1.0

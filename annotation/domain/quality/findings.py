@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from annotation.core.errors import N_
 
-Kind: TypeAlias = Literal["severity", "agreement", "pace", "instant"]
+Kind: TypeAlias = Literal["severity", "agreement", "pace", "instant", "unread"]
 
 MIN_LABELS = 30
 MIN_SHARED_UNITS = 10
@@ -91,7 +91,8 @@ class Profile:
     """random: how far the labels follow the others', 0 as guessing does, 1 as far as labels can. severity: levels
     above the middle of all people (below: negative). drift: the change, in levels (kind ``severity``) or of what
     ``random`` measures (``agreement``). speed: the median seconds. pace: the time taken as a share of the usual one.
-    instant: the share of labels given in less than a fifth of the usual time.
+    instant: the share of labels given in less than a fifth of the usual time. unread: of those given in less time than
+    anybody can read their text in.
     """
 
     random: Finding
@@ -100,6 +101,7 @@ class Profile:
     speed: Finding
     pace: float | None = None
     instant: float | None = None
+    unread: float | None = None
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ class Labels:
     annotation, so give them on one of its units and nan on the others. gold: the settled value of the unit, nan where
     it has none; ``adjudicated`` tells whether an adjudicator settled it (only then does it say more than the labels).
     task: which units are of one task, and so not independent; without it each unit is a task. kind: the type of the
-    item, which may make it easier or harder (its dimension, its subcomponent); without it all items are of one.
+    item, which may make it easier or harder (its dimension, its subcomponent); without it all items are of one. floor:
+    seconds in which nobody can have read the text of the task; without it nothing is too fast to have been read.
     """
 
     person: Ints
@@ -60,6 +61,7 @@ class Labels:
     scales: Mapping[int, LabelScale]
     task: Ints | None = None
     kind: Ints | None = None
+    floor: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class LabelTable:
     level: Ints
     day: Floats
     seconds: Floats
+    floor: Floats
     decided: Ints
     stratum: Ints
     scales: tuple[LabelScale, ...]
@@ -245,6 +248,7 @@ def build_table(labels: Labels) -> LabelTable:
         level=_find_levels(labels.value[order], scale, scales),
         day=labels.day[order].astype(np.float64),
         seconds=labels.seconds[order].astype(np.float64),
+        floor=np.zeros(len(order)) if labels.floor is None else labels.floor[order].astype(np.float64),
         decided=_find_levels(gold, scale, scales),
         stratum=np.unique(scale * (int(kind.max(initial=0)) + 1) + kind, return_inverse=True)[1],
         scales=scales,
@@ -254,7 +258,7 @@ def build_table(labels: Labels) -> LabelTable:
 def _list_columns(labels: Labels) -> list[npt.NDArray[np.generic]]:
     columns: list[npt.NDArray[np.generic]] = [labels.person, labels.unit, labels.value, labels.scale]
     columns += [labels.day, labels.seconds, labels.gold, labels.adjudicated]
-    return [*columns, *(column for column in (labels.task, labels.kind) if column is not None)]
+    return [*columns, *(column for column in (labels.task, labels.kind, labels.floor) if column is not None)]
 
 
 def _get_scale(labels: Labels, code: int) -> LabelScale:

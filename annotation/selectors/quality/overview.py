@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from django.db.models.functions import Left
 
 from annotation.core.proportions import Ints, Rate, measure_rates
 from annotation.domain import quality
 from annotation.domain.quality import Copying, Finding, Labels, Profile, Profiles, build_profiles
 from annotation.domain.quality.findings import TYPE_WITH_TIME
-from annotation.models import Batch, Person
+from annotation.domain.quality.labels import Floats
+from annotation.models import Batch, Person, Task
 from annotation.selectors.quality.adjudicators import Adjudicator, list_adjudicators
 from annotation.selectors.quality.comparisons import (
     BatchCache,
@@ -109,6 +111,21 @@ def find_lenient_end(scales: Sequence[CriterionScale]) -> int:
 _LATEST = 2**31 - 1
 
 
+def read_floors(tasks: Ints) -> Floats:
+    """(N,): the seconds in which nobody can have read the response of each task; of a dialogue as of a long text."""
+    kinds, place = np.unique(tasks, return_inverse=True)
+    floors: dict[int, float] = {}
+    for start in range(0, len(kinds), 500):
+        rows = Task.objects.filter(pk__in=kinds[start : start + 500].tolist())
+        texts = rows.values_list("pk", Left("response__text", quality.MAX_READ), "response__turns")
+        for pk, text, turns in texts:
+            floors[pk] = quality.measure_reading_floor(
+                "".join(turn["text"] for turn in turns) if turns else text
+            )
+    of_tasks: Floats = np.array([floors.get(int(pk), 0.0) for pk in kinds], dtype=np.float64)[place]
+    return of_tasks
+
+
 def flatten_labels(sheet: ComparisonTable) -> Labels:
     """A row for each label, its value the level; days are counted from the first one, and a task's seconds stand with
     its first unit.
@@ -136,6 +153,7 @@ def flatten_labels(sheet: ComparisonTable) -> Labels:
         },
         task=units.task[unit].astype(np.int64),
         kind=sheet.kind[unit],
+        floor=read_floors(units.task[unit].astype(np.int64)),
     )
 
 

@@ -157,6 +157,8 @@ def _describe_drift(overview: Overview, finding: Finding) -> tuple[str, dict[str
 
 
 def _describe_speed(profile: Profile) -> tuple[str, dict[str, Any]]:
+    if profile.speed.kind == "unread":
+        return "unread", {"share": format_percent(profile.unread, 0)}
     if profile.speed.kind == "instant":
         return "instant", {"share": format_percent(profile.instant, 0)}
     seconds = format_duration(profile.speed.value)

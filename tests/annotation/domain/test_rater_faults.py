@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from annotation.core.errors import AssayError
 from annotation.domain.agreement import Measurement
-from annotation.domain.quality import Finding, Labels, LabelScale, Profiles, build_profiles
+from annotation.domain.quality import (
+    Finding,
+    Labels,
+    LabelScale,
+    Profiles,
+    build_profiles,
+    measure_reading_floor,
+)
 from annotation.domain.quality import copying as module
 from annotation.domain.quality.copying import _compute_tails, _find_begins, _Meetings
 from annotation.domain.quality.drift import largest_by_chance
@@ -25,6 +32,7 @@ from annotation.domain.quality.findings import (
     FEW_TIMED,
     NO_ORDER,
     NO_VARIATION,
+    ONE_TIMED,
     holm,
 )
 from annotation.domain.quality.labels import build_table
@@ -133,6 +141,33 @@ def test_labels_in_no_time_are_told_from_a_quick_pace():
     assert (profile.pace or 0) > 0.4
 
 
+def test_what_nobody_can_have_read_is_flagged_without_anybody_to_compare_with():
+    """Everybody at 0 s an item, or one person alone: there is no usual time."""
+    labels = simulate(4, faults=NONE).labels
+    floor = np.full(len(labels.person), 1.5)
+    everybody = build_profiles(replace(labels, seconds=np.zeros(len(labels.person)), floor=floor))
+    assert {profile.speed.kind for profile in everybody.people.values()} == {"unread"}
+    assert all(profile.speed.flagged and profile.unread == 1.0 for profile in everybody.people.values())
+    seconds = labels.seconds.copy()
+    is_own = labels.person == 6
+    seconds[~is_own] = np.nan
+    single = build_profiles(replace(labels, seconds=seconds, floor=floor)).people[6]
+    assert (single.speed.reason, single.speed.flagged) == (ONE_TIMED, False)
+    seconds[np.flatnonzero(is_own)[::2]] = 1.0
+    single = build_profiles(replace(labels, seconds=seconds, floor=floor)).people[6]
+    assert (single.speed.kind, single.speed.flagged) == ("unread", True)
+    seconds[is_own] = np.where(np.arange(is_own.sum()) % 12, 9.0, 1.0)  # a twelfth may be accidents
+    single = build_profiles(replace(labels, seconds=seconds, floor=floor)).people[6]
+    assert (single.speed.reason, single.speed.flagged) == (ONE_TIMED, False)
+
+
+def test_the_floor_of_reading_follows_the_length_of_the_text():
+    assert measure_reading_floor("") == 0.5
+    assert measure_reading_floor("No.") == pytest.approx(0.5 + 3 / (6 * 987 / 60))
+    assert measure_reading_floor("不可以。") == pytest.approx(0.5 + 4 / (6 * 255 / 60))
+    assert measure_reading_floor("x" * 10_000) == measure_reading_floor("长" * 10_000) == 1.5
+
+
 def test_without_decisions_and_times_the_faults_are_found_all_the_same():
     simulated = simulate(2, faults=ALL)
     none = np.full(len(simulated.labels.unit), np.nan)
@@ -224,7 +259,7 @@ def test_units_of_one_task_are_not_as_many_witnesses():
 
 
 def rows_of(parts: list[Labels], *, scales: dict[int, LabelScale], task: np.ndarray) -> Labels:
-    names = [field.name for field in fields(Labels) if field.name not in {"scales", "task", "kind"}]
+    names = [field.name for field in fields(Labels) if field.name not in {"scales", "task", "kind", "floor"}]
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return Labels(**columns, scales=scales, task=np.tile(task, len(parts)))
 

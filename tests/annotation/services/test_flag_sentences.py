@@ -40,6 +40,8 @@ SENTENCES = {
     "(0.10 to 0.50). Go through the borders "
     "between the levels together.",
     "instant": "lin gave 10% of the labels in less than a fifth of the usual time. Read some of the fastest ones.",
+    "unread": "lin gave 10% of the labels in less time than anybody needs to read how the response begins and to press"
+    " a key. Read some of them.",
     "fast": "lin takes 3 s for an item in the middle, 10% of the usual time. Read some of the fastest ones.",
     "levels up": f"From May 1, 2026 on the labels of lin are higher than before {BY_KIND} of a level, {LAST}",
     "levels down": f"From May 1, 2026 on the labels of lin are lower than before {BY_KIND} of a level, {LAST}",

@@ -22,6 +22,7 @@ from annotation.models import (
     Guideline,
     Person,
     Prompt,
+    Response,
     Task,
 )
 from annotation.selectors.adjudication import build_dispute
@@ -41,6 +42,7 @@ from annotation.selectors.quality import (
     measure_annotator,
 )
 from annotation.selectors.quality import comparisons as comparisons_module
+from annotation.selectors.quality.overview import read_floors
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.assignments import claim_next_dispute
 from annotation.services.guidelines import load_guideline
@@ -314,3 +316,14 @@ def test_a_persons_checks_are_listed_with_the_right_labels(worked: Batch, lin: P
     assert not check.passed
     assert not check.is_disclosed
     assert list_checks(chen, worked) == []
+
+
+def test_the_floor_of_reading_is_that_of_the_response_of_each_task(batch: Batch):
+    """In the order and as often as the tasks are named; a dialogue's text stands in its turns."""
+    first, second, third = batch.tasks.order_by("pk")[:3]
+    Response.objects.filter(pk=first.response_id).update(text="")
+    Response.objects.filter(pk=second.response_id).update(text="long " * 100)
+    turns = [{"role": "user", "text": "长" * 500}, {"role": "assistant", "text": "好"}]
+    Response.objects.filter(pk=third.response_id).update(text="", turns=turns)
+    floors = read_floors(np.array([third.pk, first.pk, second.pk, first.pk]))
+    assert floors.tolist() == [1.5, 0.5, 1.5, 0.5]
