@@ -62,6 +62,10 @@ FORMS = frozenset(
     | {"import-check", "import-confirm"}
 )
 OF_ADMINS = frozenset({"study-new"})
+SHARED_BY_STUDIES = frozenset(
+    {"care", "dispute-reasons", "dispute-reason", "dispute-reason-move", "dispute-reason-active"}
+)
+"""Of managers where there is one study; here there are two."""
 OFFICE = frozenset({"manager", "researcher"})
 # What a refused request may write: who asked, and how often.
 BOOKKEEPING = re.compile(
@@ -335,7 +339,8 @@ def expect(kind: Kind, name: str, path: str, method: str) -> str:
         return "either"
     if not kind.is_signed_in or (kind.scope and not is_api):
         return "sign in"
-    if not kind.roles & MAY.get(name, frozenset()) or not reaches(kind.scope, name, method):
+    permitted = frozenset() if name in SHARED_BY_STUDIES else MAY.get(name, frozenset())
+    if not kind.roles & permitted or not reaches(kind.scope, name, method):
         return "refused"
     if not kind.owns and (name in OF_ITS_OWNER or "assignment_id" in dict(ADDRESSES)[name]):
         return "not theirs"

@@ -22,10 +22,13 @@ READERS = (MANAGER, RESEARCHER, VIEWER)
 
 @dataclass(frozen=True)
 class Act:
-    """Something that a person does. ``name`` is a verb phrase."""
+    """Something that a person does. ``name`` is a verb phrase. What ``is_of_site`` changes something that all studies
+    share: where there are several, an admin alone may.
+    """
 
     name: str
     roles: tuple[str, ...]
+    is_of_site: bool = False
 
 
 # Labelling.
@@ -45,9 +48,9 @@ MANAGE_BATCHES = Act(N_("make batches and assign work"), (MANAGER,))
 MANAGE_GOLD_QUESTIONS = Act(N_("set gold questions and repeated items"), (MANAGER,))
 REVIEW_QUALITY = Act(N_("review the quality of people's work"), (MANAGER,))
 WRITE_GUIDELINES = Act(N_("write and publish guidelines"), (MANAGER,))
-EDIT_DISPUTE_REASONS = Act(N_("edit the reasons for disputes"), (MANAGER,))
+EDIT_DISPUTE_REASONS = Act(N_("edit the reasons for disputes"), (MANAGER,), is_of_site=True)
 MANAGE_PEOPLE = Act(N_("invite people and set their roles"), (MANAGER,))
-LIMIT_EXPOSURE = Act(N_("limit the exposure to severe content"), (MANAGER,))
+LIMIT_EXPOSURE = Act(N_("limit the exposure to severe content"), (MANAGER,), is_of_site=True)
 NAME_ANNOTATORS = Act(N_("export the real names of annotators"), (MANAGER,))
 NAME_STUDY = Act(N_("set the title of a study"), (MANAGER,))
 SHARE_WITH_STUDY = Act(N_("share data, gold and scorers with another study, or move data there"), (MANAGER,))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from annotation.models.base import Authored
 from annotation.models.studies import Shareable
 
 
-class Dataset(Shareable):
+class Dataset(Shareable, Authored):
     name = models.CharField(_("name"), max_length=100)
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
     class Meta:
         verbose_name = _("dataset")

@@ -69,7 +69,7 @@ def list_visible_studies(person: Person) -> dict[int, str]:
 
 def is_of_others(person: Person, reader: Person) -> bool:
     """Whether the person has a role in a study that the reader does not manage."""
-    if len(Study.objects.values_list("pk")[:2]) < 2:
+    if not has_several_studies():
         return False
     managed = StudyMembership.objects.filter(person=reader, role=MANAGER).values("study")
     return StudyMembership.objects.filter(person=person).exclude(study__in=managed).exists()
@@ -79,7 +79,13 @@ def may(person: Person, act: Act) -> bool:
     """Whether a role of the person permits the act in the studies in question, as the roles were when this request
     first asked.
     """
-    return person.is_superuser or not roles_of(person).isdisjoint(act.roles)
+    if person.is_superuser:
+        return True
+    return not roles_of(person).isdisjoint(act.roles) and not (act.is_of_site and has_several_studies())
+
+
+def has_several_studies() -> bool:
+    return len(Study.objects.values_list("pk")[:2]) > 1
 
 
 def list_studies_to(person: Person, act: Act) -> frozenset[int] | None:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
-from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.db.models import Count, Exists, Max, OuterRef, QuerySet
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.study_scope import build_study_filter
-from annotation.models import Batch, Collection, Dataset, EvaluatedModel, Person, Prompt, Response, Stratum
+from annotation.models import (
+    Batch,
+    Collection,
+    Dataset,
+    EvaluatedModel,
+    Import,
+    Person,
+    Prompt,
+    Response,
+    Stratum,
+)
 from annotation.selectors.access import sealed_datasets, select_models
 
 
@@ -50,11 +61,14 @@ class DatasetRow:
     prompts: int
     responses: int
     batches: int
+    changed_at: datetime | None
+    """When a file was last put in."""
 
 
 def list_dataset_rows(rows: QuerySet[Dataset] | None = None) -> list[DatasetRow]:
-    """These datasets, or all that are not archived, with their sizes; three queries. Nothing of a model."""
-    datasets = list(Dataset.objects.filter(archived_at=None) if rows is None else rows)
+    """These datasets, or all that are not archived, with their sizes; five queries. Nothing of a model."""
+    listed = Dataset.objects.filter(archived_at=None) if rows is None else rows
+    datasets = list(listed.select_related("created_by"))
     ids = [dataset.pk for dataset in datasets]
     prompt_rows = Prompt.objects.filter(dataset__in=ids).order_by()
     prompts = dict(prompt_rows.values_list("dataset").annotate(n=Count("pk")))
@@ -62,9 +76,18 @@ def list_dataset_rows(rows: QuerySet[Dataset] | None = None) -> list[DatasetRow]
     responses = dict(response_rows.values_list("prompt__dataset").annotate(n=Count("pk")))
     batch_rows = Stratum.objects.filter(dataset__in=ids).order_by()
     batches = dict(batch_rows.values_list("dataset").annotate(n=Count("batch", distinct=True)))
+    imports = Import.objects.filter(options__dataset__in=[dataset.name for dataset in datasets]).order_by()
+    changed = {
+        (study, name): at
+        for study, name, at in imports.values_list("study", "options__dataset").annotate(at=Max("created_at"))
+    }
     return [
         DatasetRow(
-            dataset, prompts.get(dataset.pk, 0), responses.get(dataset.pk, 0), batches.get(dataset.pk, 0)
+            dataset,
+            prompts.get(dataset.pk, 0),
+            responses.get(dataset.pk, 0),
+            batches.get(dataset.pk, 0),
+            changed.get((dataset.study_id, dataset.name)),
         )
         for dataset in datasets
     ]

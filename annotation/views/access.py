@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 from annotation.core.errors import N_, Forbidden
 from annotation.domain.permissions import Act
 from annotation.models import Person, StudyMembership
-from annotation.selectors.access import may
+from annotation.selectors.access import has_several_studies, may
 
 __all__ = ["View", "act_required", "may", "person_of", "post_form"]
 
@@ -47,6 +47,10 @@ def act_required(act: Act) -> Callable[[View], View]:
 
 
 def refuse_act(act: Act) -> NoReturn:
+    if act.is_of_site and has_several_studies():
+        raise Forbidden(
+            N_("All studies of the site share this, so only an admin may {act}."), act=gettext(act.name)
+        )
     if not act.roles:
         raise Forbidden(N_("Only an admin may {act}."), act=gettext(act.name))
     roles = ", ".join(str(StudyMembership.Role(role).label) for role in act.roles)

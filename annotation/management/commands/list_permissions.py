@@ -28,7 +28,10 @@ class Command(AssayCommand):
         return False
 
     def act(self, **_options: Any) -> dict[str, Any]:
-        acts = [{"act": key, "name": act.name, "roles": list(act.roles)} for key, act in ACTS.items()]
+        acts = [
+            {"act": key, "name": act.name, "roles": list(act.roles), "is_of_site": act.is_of_site}
+            for key, act in ACTS.items()
+        ]
         return {"acts": acts, "addresses": [vars(address) for address in list_addresses()]}
 
     def show(self, data: dict[str, Any]) -> None:
@@ -62,7 +65,8 @@ def render_tables(data: dict[str, Any]) -> Iterator[str]:
         yield "|---" * (len(ROLES) + 1) + "|"
         for act in data["acts"]:
             marks = ["yes" if role in act["roles"] else "" for role in ROLES]
-            yield f"| {act['name']} | {' | '.join(marks)} |"
+            site = "; among several studies an admin alone" if act["is_of_site"] else ""
+            yield f"| {act['name']}{site} | {' | '.join(marks)} |"
         yield ""
         yield "| address | act | who |"
         yield "|---|---|---|"

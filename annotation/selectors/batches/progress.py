@@ -83,6 +83,8 @@ class BatchRow:
     disputes_left: float | None
     people: int
     annotators: int
+    latest: datetime | None
+    """When somebody last handed something in."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class Progress:
 
 
 def list_batch_rows(batches: Sequence[Batch], person: Person) -> list[BatchRow]:
-    """The batches of a list with their counts: four queries, whatever their number."""
+    """The batches of a list with their counts: five queries, whatever their number."""
     ids = [batch.pk for batch in batches]
     sealed = set(sealed_batches(person).filter(pk__in=ids).values_list("pk", flat=True))
     counts: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
@@ -162,11 +164,17 @@ def list_batch_rows(batches: Sequence[Batch], person: Person) -> list[BatchRow]:
             n=Count("person", distinct=True), annotators=Count("person", filter=annotating, distinct=True)
         )
     }
+    submissions = Assignment.objects.filter(batch=OuterRef("pk"), submitted_at__isnull=False)
+    latest = submissions.order_by("-submitted_at").values("submitted_at")[:1]
+    handed_in = dict(
+        Batch.objects.filter(pk__in=ids).order_by().values_list("pk").annotate(at=Subquery(latest))
+    )
     return [
         _build_batch_row(
             batch,
             counts[batch.pk],
             people.get(batch.pk, (0, 0)),
+            handed_in.get(batch.pk),
             is_sealed=batch.pk in sealed,
             checks=checks.get(batch.pk),
         )
@@ -294,7 +302,13 @@ def _count_annotations(batch: Batch, counts: Counter[str], checks: int | None) -
 
 
 def _build_batch_row(
-    batch: Batch, counts: Counter[str], people: tuple[int, int], *, is_sealed: bool, checks: int | None
+    batch: Batch,
+    counts: Counter[str],
+    people: tuple[int, int],
+    latest: datetime | None,
+    *,
+    is_sealed: bool,
+    checks: int | None,
 ) -> BatchRow:
     tasks = _count_needed_tasks(counts)
     done, needed = _count_annotations(batch, counts, checks)
@@ -307,6 +321,7 @@ def _build_batch_row(
         disputes_left=None if is_sealed else count_disputes_left(counts),
         people=people[0],
         annotators=people[1],
+        latest=latest,
     )
 
 

@@ -360,7 +360,9 @@ class Intake:
         borrowed = Dataset.objects.filter(name=name).exclude(study=study).first()
         if borrowed is not None:
             refuse_borrowed(borrowed)
-        dataset, created = Dataset.objects.get_or_create(study=study, name=name)
+        dataset, created = Dataset.objects.get_or_create(
+            study=study, name=name, defaults={"created_by": self.run.actor}
+        )
         self.report.add_made("datasets", int(created))
         return lock_dataset(dataset)
 

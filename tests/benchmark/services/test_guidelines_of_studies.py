@@ -155,3 +155,21 @@ def test_a_note_is_read_in_the_study_of_who_left_it(
         assert list(list_notes(ma)) == [note]
     with limit_to_studies([second.study.pk]):
         assert not list_notes(ma).exists()
+
+
+def test_what_all_studies_share_is_changed_by_an_admin_where_there_are_several(
+    parts: tuple[Part, Part], ma: Person
+):
+    client = Client()
+    client.force_login(ma)
+    pages = ("guidelines/-/reasons/", "wellbeing/")
+    for page in pages:
+        answer = client.get(f"/s/alpha/{page}")
+        assert answer.status_code == 403
+        assert "only an admin may" in answer.content.decode()
+    for page in ("guidelines/", "people/"):
+        assert not any(
+            f'href="/s/alpha/{of}"' in client.get(f"/s/alpha/{page}").content.decode() for of in pages
+        )
+    Person.objects.filter(pk=ma.pk).update(is_superuser=True)
+    assert [client.get(f"/s/alpha/{page}").status_code for page in pages] == [200, 200]
