@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from django.db.models import Q
+
 _scope: ContextVar[frozenset[int] | None] = ContextVar("study_scope", default=None)
 
 
@@ -39,6 +41,12 @@ def build_study_filter(path: str) -> dict[str, Iterable[int]]:
     """
     studies = get_study_scope()
     return {} if studies is None else {f"{path}__in": studies}
+
+
+def build_own_filter(path: str) -> Q:
+    """As ``build_study_filter``, of rows that may be the site's: where ``path`` is null."""
+    studies = get_study_scope()
+    return Q() if studies is None else Q(**{f"{path}__isnull": True}) | Q(**{f"{path}__in": studies})
 
 
 def choose_study_id(owner: int) -> int:

@@ -16,7 +16,7 @@ from django.utils.translation import get_language, gettext
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.formatting import format_compact
-from annotation.core.study_scope import build_study_filter
+from annotation.core.study_scope import build_own_filter, build_study_filter
 from annotation.domain.guidelines import NA, GuidelineDocument, Label, localize
 from annotation.domain.guidelines.criteria import Criterion
 from annotation.domain.guidelines.parser import parse_guideline
@@ -227,7 +227,7 @@ def list_notes(person: Person) -> QuerySet[GuidelineNote]:
     sealed = Q(task__batch__in=sealed_batches(person)) | Q(
         task__response__prompt__dataset__in=sealed_datasets(person)
     )
-    of_whole = Q(task=None) & (Q(study=None) | Q(**build_study_filter("study")))
+    of_whole = Q(task=None) & build_own_filter("study")
     return (
         GuidelineNote.objects.filter(of_whole | (~sealed & Q(**build_study_filter("task__batch__study"))))
         .select_related("created_by", "resolved_by", "guideline", "task__batch")

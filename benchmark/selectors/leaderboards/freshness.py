@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db.models import BigIntegerField, Count, Exists, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import BigIntegerField, Count, Exists, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
-from annotation.core.study_scope import build_study_filter
+from annotation.core.study_scope import build_own_filter
 from annotation.models import GoldRelease, Guideline, Response
 from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.selectors.leaderboards.lineages import Lineages
@@ -179,8 +179,9 @@ def _find_newer_scorer(run: BenchmarkRun, promotion: Promotion | None) -> Scorer
 
 def _list_latest_guidelines(names: Iterable[str]) -> dict[str, Guideline]:
     """By name, of the site and of the studies in question: a version that another study shares makes nothing stale."""
-    own = Q(study=None) | Q(**build_study_filter("study"))
-    guidelines = Guideline.objects.filter(own, name__in=set(names), published_at__isnull=False)
+    guidelines = Guideline.objects.filter(
+        build_own_filter("study"), name__in=set(names), published_at__isnull=False
+    )
     versions = guidelines.defer("source", "content").order_by("published_at", "pk")
     return {version.name: version for version in versions}
 

@@ -151,6 +151,9 @@ def attacks(module_db: None) -> dict[str, Callable[[], Any]]:
         "prompt_once_per_dataset": copied(Prompt.objects.all()[0]),
         "response_once_per_model_prompt_collection": copied(Response.objects.all()[0]),
         "guideline_once_per_version": copied(guideline),
+        "guideline_once_per_study": copied(
+            Guideline.objects.create(study=batch.study, name="own", version="1", source="", content={})
+        ),
         "assignment_once_per_person": copied(live, slot=1, state="released"),
         "assignment_once_per_live_slot": copied(live, person_id=lin.pk),
         "assignment_slot_in_range": copied(live, person_id=lin.pk, slot=RETIRED_SLOT),
