@@ -25,6 +25,7 @@ from annotation.models import (
     GoldQuestion,
     GoldQuestionTask,
     GoldRelease,
+    Guideline,
     GuidelineNote,
     HeaderMapping,
     IntroductionReading,
