@@ -41,7 +41,9 @@ def list_verdicts(release: GoldRelease, texts: GuidelineTexts) -> list[ReleaseVe
 def list_unreliable(person: Person, language: str) -> list[ReleaseRow]:
     """The current releases whose own agreement says that their labels cannot be relied on. Whoever reads that has
     opened the results of their batches."""
-    current = [row for row in list_releases(person) if not (row.sealed or row.successor)]
+    current = [
+        row for row in list_releases(person) if not (row.sealed or row.successor or row.release.is_borrowed)
+    ]
     unreliable = [row for row in current if _is_unreliable(row.release, language)]
     record_openings(person, {batch.pk for row in unreliable for batch in row.release.batches.all()})
     return unreliable

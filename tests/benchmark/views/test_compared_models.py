@@ -405,6 +405,20 @@ def test_estimates_say_where_the_board_has_another_interval(
     assert note not in page(client, sampled, view="estimates", scope="Fairness")
 
 
+def test_estimates_have_the_number_of_the_board_beside_them(
+    client: Client, sampled: BenchmarkRun, he: Person
+):
+    client.force_login(he)
+    for scope in ("Fairness", "overall"):
+        answer = client.get(reverse("run", args=[sampled.name]), {"view": "estimates", "scope": scope})
+        lines = {line.model: line.on_board for line in answer.context["lines"]}
+        assert len(lines) == len(sampled.board["rows"])
+        for row in sampled.board["rows"]:
+            cell = row["overall"] if scope == "overall" else row["dimensions"][scope]
+            assert lines[row["model"]].value == f"{100 * cell['harmless_rate']['value']:.4g}%"
+        assert "On the board" in answer.content.decode()
+
+
 def test_estimates_have_no_interval_where_the_board_has_none(flames: Guideline):
     rows = list(invented(flames.document, models=2, prompts=1200, gold=0.3, seed=1))
     figures = BoardFigures(

@@ -23,6 +23,7 @@ from benchmark.views.leaderboards import charts as charts_views
 from benchmark.views.leaderboards.charts import Draw, make_dot, unit_factor
 from benchmark.views.leaderboards.formatting import (
     BoardColumn,
+    Statistic,
     axis_top,
     format_difference,
     format_interval,
@@ -59,6 +60,8 @@ class EstimateRow:
     """How many of the labels no known chance has chosen; blank where none."""
     reason: str = ""
     """Why the board does not compare the number: then those of gold and predictions have no interval."""
+    on_board: EstimatedNumber | None = None
+    """What the board itself says; None where it does not stand beside these."""
 
 
 def estimates_context(
@@ -75,6 +78,7 @@ def estimates_context(
     scope = choose(place.scope, columns)
     column = columns[scope]
     cells = order_cells(run, content, column.name, column.metric)
+    board_rows = {row["model"]: row for row in list_board_rows(run)}
     labels = {
         name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()
     }
@@ -93,10 +97,12 @@ def estimates_context(
                     cell,
                     column.metric,
                     count_unknown_selection(content, model, list_dimensions(document, column)),
+                    column.statistic(board_rows[model]),
                 )
                 for model, cell in cells
             ]
         ),
+        "grounds": {column.ground(board_rows[model]) for model, _cell in cells},
         "weighed": any(line.weight for line in lines),
         "withheld": any(line.reason for line in lines),
         "has_finite": any(not line.reason for line in lines),
@@ -133,7 +139,13 @@ def _has_estimate(cell: Mapping[str, Any], kind: str) -> bool:
     return bool(cell.get(kind)) and cell[kind]["value"] is not None
 
 
-def make_row(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance: int = 0) -> EstimateRow:
+def make_row(
+    model: str,
+    cell: Mapping[str, Any],
+    metric: Metric,
+    unknown_chance: int = 0,
+    on_board: Statistic | None = None,
+) -> EstimateRow:
     weight, bias = cell.get("weight"), cell.get("bias")
     return EstimateRow(
         model,
@@ -142,6 +154,7 @@ def make_row(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance
         "" if bias is None else format_difference(metric, bias),
         _("{n} not drawn by chance").format(n=format_grouped(unknown_chance)) if unknown_chance else "",
         cell.get("reason") or "",
+        None if on_board is None else _estimated_number({"board": on_board}, "board", metric),
     )
 
 
