@@ -117,8 +117,18 @@ def sealed_batches(person: Person) -> QuerySet[Batch]:
     """
     closed_alone = Q(closed_by=person, closing_confirmed_at=None)
     sealed = ~Q(state=Batch.State.CLOSED) | closed_alone
-    # Of whatever study: a release of theirs may be read in another one.
-    return Batch._base_manager.filter(sealed, memberships__person=person).distinct()
+    return _select_judging_batches().filter(sealed, memberships__person=person).distinct()
+
+
+def _select_judging_batches() -> QuerySet[Batch]:
+    """Those of the studies in question, and those of any study in which responses of their datasets are judged: of a
+    dataset that is shared, what is sealed in one study is sealed in the others.
+    """
+    studies = get_study_scope()
+    if studies is None:
+        return Batch.objects.all()
+    judging = Stratum.objects.filter(dataset__in=Dataset.objects.all()).order_by().values("batch")
+    return Batch._base_manager.filter(Q(study__in=studies) | Q(pk__in=judging))
 
 
 def is_awaiting_confirmation(batch: Batch) -> bool:
@@ -228,13 +238,13 @@ def list_openings(batch: Batch) -> QuerySet[ResultOpening]:
 def sealed_datasets(person: Person) -> QuerySet[Dataset]:
     """Datasets whose responses (and so the models' names) this person is judging blind now."""
     judged = Stratum.objects.filter(batch__in=sealed_batches(person)).order_by().values("dataset")
-    return Dataset._base_manager.filter(pk__in=judged)
+    return Dataset.objects.filter(pk__in=judged)
 
 
 def blind_batches(person: Person) -> QuerySet[Batch]:
     """The batches of which ``check_sealed_gold`` lets this person read no results."""
     judged = Stratum.objects.filter(dataset__in=sealed_datasets(person)).values("batch")
-    return Batch._base_manager.filter(Q(pk__in=sealed_batches(person).values("pk")) | Q(pk__in=judged))
+    return _select_judging_batches().filter(Q(pk__in=sealed_batches(person).values("pk")) | Q(pk__in=judged))
 
 
 def unsealed_models(person: Person) -> QuerySet[EvaluatedModel]:

@@ -30,6 +30,7 @@ from annotation.models import (
 )
 from annotation.selectors.releases.releases import get_release
 from annotation.services import jobs
+from annotation.services.batches.members import add_members
 from annotation.services.datasets import delete_dataset
 from annotation.services.exports.base import Options
 from annotation.services.exports.downloads import start_export
@@ -41,10 +42,12 @@ from annotation.services.studies import create_study
 from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.leaderboards.freshness import compute_freshness
 from benchmark.services.leaderboards.runs import create_run
+from benchmark.services.published_tables import add_published
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import GateAttempt, Promotion, Scorer
 from scoring.selectors.scorers import find_current_scorer, list_scorer_statuses
 from scoring.services import create_scorer, promote
+from tests.benchmark.services.test_two_studies import ROWS
 from tests.benchmark.sharing_support import finish
 from tests.benchmark.studies import Part, make_part
 from tests.scoring.gate_support import scorer_that_says
@@ -252,6 +255,44 @@ def test_who_judges_blind_in_one_study_opens_nothing_of_it_in_another(
         answer = client.get(f"/s/gamma/{page}")
         assert answer.status_code == 200
         assert "Hidden-13B" not in answer.content.decode()
+    assert "it opens for you when your batch closes" in client.get("/s/gamma/releases/").content.decode()
+
+
+def test_who_judges_a_shared_dataset_blind_elsewhere_opens_nothing_of_it_at_home(
+    owned: Part, gamma: Study, guideline: Guideline, ma: Person, lin: Person, chen: Person, he: Person
+):
+    """He researches in alpha, and annotates in a batch that gamma makes of the dataset."""
+    close(owned.batch)
+    client = sign_in(he)
+    assert client.get("/s/alpha/releases/gold-1/").status_code == 200
+    with limit_to_studies([owned.study.pk]):
+        dataset = make_corpus(prompts=2, models=["Hidden-13B"], name="fresh")
+        share(row=dataset, study=gamma, actor=ma)
+    with limit_to_studies([gamma.pk]):
+        for person in (he, chen):
+            set_roles(person=person, roles=["annotator"])
+        make_batch(guideline, dataset, annotators=[he, chen], name="of-gamma")
+    page = client.get("/s/alpha/data/fresh/").content.decode()
+    assert "Hidden-13B" not in page
+    assert "You judge responses of this dataset blind" in page
+    assert client.get("/s/alpha/releases/gold-1/").status_code == 200
+
+
+def test_what_is_sealed_in_one_study_is_nothing_to_another_that_shares_nothing(
+    owned: Part, gamma: Study, guideline: Guideline, zhou: Person, lin: Person
+):
+    """Zhou annotates in alpha's open batch. Gamma has a dataset of the same name, and a published table."""
+    with limit_to_studies([owned.study.pk]):
+        set_roles(person=zhou, roles=["annotator"])
+        add_members(batch=owned.batch, role="annotator", people=[zhou])
+    with limit_to_studies([gamma.pk]):
+        dataset = make_corpus(prompts=2, models=["Hidden-13B"], name=owned.run.dataset.name)
+        add_published(guideline=guideline, dataset=dataset, name="T", source="S", rows=ROWS)
+    client = sign_in(zhou)
+    assert "Hidden-13B" in client.get(f"/s/gamma/data/{dataset.name}/").content.decode()
+    assert "T" in client.get("/s/gamma/runs/-/published/").content.decode()
+    assert client.get("/s/gamma/agreement/").context["sealed"] == 0
+    assert client.get("/s/gamma/people/-/hours/").context["report"].is_partial is False
 
 
 @pytest.mark.parametrize("owned", [True], indirect=True)
