@@ -26,6 +26,7 @@ from annotation.domain.permissions import (
     READ_BOARDS,
     READ_DATA,
     READ_OWN_LABELS,
+    READ_PIPELINE,
     READ_RELEASES,
     READ_SCORERS,
     WRITE_GUIDELINES,
@@ -48,20 +49,24 @@ class NavigationItem:
     """The words after the count, for who hears the page read."""
 
 
+HOME = "home"
 PLACES = (
     (LABEL, "work", _("Work")),
     (ADJUDICATE, "disputes", _("Disputes")),
     (READ_OWN_LABELS, "history", _("My work")),
-    (MANAGE_BATCHES, "batches", _("Batches")),
+    (READ_PIPELINE, HOME, _("Overview")),
     (READ_DATA, "datasets", _("Data")),
-    (WRITE_GUIDELINES, "guidelines", _("Guidelines")),
-    (MANAGE_PEOPLE, "people", _("People")),
+    (MANAGE_BATCHES, "batches", _("Batches")),
     (READ_AGREEMENT, "agreement", _("Agreement")),
     (READ_RELEASES, "releases", _("Gold")),
     (READ_SCORERS, "scorers", _("Scorers")),
     (READ_BOARDS, "runs", _("Benchmarks")),
+    (WRITE_GUIDELINES, "guidelines", _("Guidelines")),
+    (MANAGE_PEOPLE, "people", _("People")),
 )
-"""Act, URL name, label: whoever may do the act has the place in their bar."""
+"""Act, URL name, label: whoever may do the act has the place in their bar. The way of a study comes from left to right:
+its overview, from its data to its boards, and what all of them go by.
+"""
 
 
 BELOW = {"datasets": ("imports",)}
@@ -107,7 +112,9 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
             if not is_open and may(user, act):
                 url = reverse(name)
                 count, unit = waiting.get(name, (None, ""))
-                active = request.path.startswith((url, *map(reverse, BELOW.get(name, ()))))
+                below = (url, *map(reverse, BELOW.get(name, ())))
+                # Every address begins with that of the first page.
+                active = request.path == url if name == HOME else request.path.startswith(below)
                 items.append(NavigationItem(url=url, label=label, active=active, count=count, unit=unit))
     return {
         "navigation": items,
