@@ -32,6 +32,7 @@ STEP = 10_000_000  # between the ids of copies
 OFFICE = (
     "",
     "pipeline/",
+    "batches/-/end/",
     "data/",
     "batches/",
     "batches/-/new/",
