@@ -65,7 +65,7 @@ OF_ADMINS = frozenset({"study-new"})
 SHARED_BY_STUDIES = frozenset(
     {"care", "dispute-reasons", "dispute-reason", "dispute-reason-move", "dispute-reason-active"}
 )
-"""Of managers where there is one study; here there are two."""
+"""Managers read them; there are two studies here, so they change nothing of them."""
 OFFICE = frozenset({"manager", "researcher"})
 # What a refused request may write: who asked, and how often.
 BOOKKEEPING = re.compile(
@@ -339,7 +339,8 @@ def expect(kind: Kind, name: str, path: str, method: str) -> str:
         return "either"
     if not kind.is_signed_in or (kind.scope and not is_api):
         return "sign in"
-    permitted = frozenset() if name in SHARED_BY_STUDIES else MAY.get(name, frozenset())
+    is_refused = name in SHARED_BY_STUDIES and method not in SAFE
+    permitted = frozenset() if is_refused else MAY.get(name, frozenset())
     if not kind.roles & permitted or not reaches(kind.scope, name, method):
         return "refused"
     if not kind.owns and (name in OF_ITS_OWNER or "assignment_id" in dict(ADDRESSES)[name]):

@@ -16,11 +16,13 @@ from django.views.decorators.http import require_http_methods
 from annotation.core.errors import N_, Forbidden
 from annotation.domain.permissions import Act
 from annotation.models import Person, StudyMembership
-from annotation.selectors.access import has_several_studies, may
+from annotation.selectors.access import has_role_for, may
 
 __all__ = ["View", "act_required", "may", "person_of", "post_form"]
 
+SAFE = frozenset({"GET", "HEAD"})
 View = Callable[..., HttpResponseBase]
+ADMINS_ALONE = N_("All studies of the site share this, so only an admin may {act}.")
 FORM_BYTES = 1024 * 1024
 """What a form has beside its file: other fields, and the lines between them."""
 
@@ -36,8 +38,11 @@ def act_required(act: Act) -> Callable[[View], View]:
     def decorate(view: View) -> View:
         @wraps(view)
         def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if not may(person_of(request), act):
+            is_reading = act.is_of_site and request.method in SAFE
+            if not has_role_for(person_of(request), act):
                 refuse_act(act)
+            if not is_reading and not may(person_of(request), act):
+                raise Forbidden(ADMINS_ALONE, act=gettext(act.name))
             return view(request, *args, **kwargs)
 
         guarded_view.act = act  # type: ignore[attr-defined]
@@ -47,10 +52,6 @@ def act_required(act: Act) -> Callable[[View], View]:
 
 
 def refuse_act(act: Act) -> NoReturn:
-    if act.is_of_site and has_several_studies():
-        raise Forbidden(
-            N_("All studies of the site share this, so only an admin may {act}."), act=gettext(act.name)
-        )
     if not act.roles:
         raise Forbidden(N_("Only an admin may {act}."), act=gettext(act.name))
     roles = ", ".join(str(StudyMembership.Role(role).label) for role in act.roles)
