@@ -7,32 +7,71 @@ site that has one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from django.db.models import Q
 
-_scope: ContextVar[frozenset[int] | None] = ContextVar("study_scope", default=None)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """``facts`` are of this scope and of those within it, and end with the outermost: a request, a job, a command."""
+
+    studies: frozenset[int] | None = None
+    facts: dict[Hashable, Any] = field(default_factory=dict)
+
+
+_scope: ContextVar[_Scope | None] = ContextVar("study_scope", default=None)
 
 
 def get_study_scope() -> frozenset[int] | None:
     """The primary keys of the studies, or None without a limit."""
-    return _scope.get()
+    scope = _scope.get()
+    return None if scope is None else scope.studies
 
 
 def set_study_scope(studies: Iterable[int] | None) -> None:
     """From here on, until the ``limit_to_studies`` around it ends."""
-    _scope.set(None if studies is None else frozenset(studies))
+    _scope.set(_build_scope(studies))
 
 
 @contextmanager
 def limit_to_studies(studies: Iterable[int] | None) -> Iterator[None]:
-    token = _scope.set(None if studies is None else frozenset(studies))
+    token = _scope.set(_build_scope(studies))
     try:
         yield
     finally:
         _scope.reset(token)
+
+
+def _build_scope(studies: Iterable[int] | None) -> _Scope:
+    return replace(_scope.get() or _Scope(), studies=None if studies is None else frozenset(studies))
+
+
+def remember_in_scope(read: Callable[[frozenset[int]], T]) -> T:
+    """What ``read`` returns of the studies under way, read once a request, job or command. ``forget_in_scope`` is
+    called by what changes it. Only where the work is limited to studies.
+    """
+    scope = _scope.get()
+    assert scope is not None
+    assert scope.studies is not None
+    key = (read, scope.studies)
+    if key not in scope.facts:
+        scope.facts[key] = read(scope.studies)
+    facts: T = scope.facts[key]
+    return facts
+
+
+def forget_in_scope() -> None:
+    """Read again what ``remember_in_scope`` holds."""
+    scope = _scope.get()
+    if scope is not None:
+        scope.facts.clear()
 
 
 def build_study_filter(path: str) -> dict[str, Iterable[int]]:

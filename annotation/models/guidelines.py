@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from annotation.core.study_scope import get_study_scope
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models.base import Authored
-from annotation.models.studies import Study
+from annotation.models.studies import Study, find_borrowed
 
 _DOCUMENTS: dict[str, GuidelineDocument] = {}
 
@@ -23,12 +23,13 @@ class GuidelineManager(models.Manager["Guideline"]):
         if studies is None:
             return rows
         batches, releases = (apps.get_model("annotation", name) for name in ("Batch", "GoldRelease"))
-        return rows.filter(
-            models.Q(study=None)
-            | models.Q(study__in=studies)
-            | models.Q(pk__in=batches.objects.values("guideline"))
-            | models.Q(pk__in=releases.objects.exclude(study__in=studies).values("batches__guideline"))
-        )
+        readable = models.Q(study=None) | models.Q(study__in=studies)
+        readable |= models.Q(pk__in=batches.objects.values("guideline"))
+        borrowed = find_borrowed(releases)
+        if borrowed:
+            rested = releases.objects.filter(pk__in=borrowed).values("batches__guideline")
+            readable |= models.Q(pk__in=rested)
+        return rows.filter(readable)
 
 
 class Guideline(Authored):

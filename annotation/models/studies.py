@@ -3,14 +3,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+from django.apps import apps
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from annotation.core.study_scope import get_study_scope
+from annotation.core.study_scope import get_study_scope, remember_in_scope
 from annotation.models.base import Authored
 
 M = TypeVar("M", bound=models.Model)
+_Ids = dict[type[models.Model], frozenset[int]]
 
 
 class Study(Authored):
@@ -40,13 +42,11 @@ class StudyManager(models.Manager[M]):
         rows, studies = super().get_queryset(), get_study_scope()
         if studies is None or self._is_part_of_shareable():
             return rows
-        if issubclass(self.model, Shareable):
-            shares = self.model.shared_with.through._base_manager.filter(study__in=studies)
-            shared = shares.values(str(self.model._meta.model_name))
-            return rows.filter(models.Q(study__in=studies) | models.Q(pk__in=shared))
-        if len(studies) == 1:
-            return rows.filter(**{self.path: next(iter(studies))})
-        return rows.filter(**{f"{self.path}__in": studies})
+        own = {self.path: next(iter(studies))} if len(studies) == 1 else {f"{self.path}__in": studies}
+        borrowed = find_borrowed(self.model) if issubclass(self.model, Shareable) else None
+        if borrowed:
+            return rows.filter(models.Q(**own) | models.Q(pk__in=borrowed))
+        return rows.filter(**own)
 
     def _is_part_of_shareable(self) -> bool:
         """Of the batches of a gold release: they are read with it, in whichever study, because who may open it depends
@@ -114,6 +114,34 @@ class Shareable(Archivable):
     def list_needed(self) -> Iterable[Shareable]:
         """What is shared together with it, because nobody could read it without."""
         return ()
+
+
+def find_borrowed(kind: type[models.Model]) -> frozenset[int]:
+    """The ids of the rows that other studies share with those under way, which must be limited. They are ids rather
+    than a subquery because a page builds dozens of querysets, and mostly nothing is shared.
+    """
+    return remember_in_scope(_read_shares)[0].get(kind, frozenset())
+
+
+def find_shared(kind: type[models.Model]) -> frozenset[int]:
+    """The same, with those that the studies under way share with others."""
+    return find_borrowed(kind) | remember_in_scope(_read_shares)[1].get(kind, frozenset())
+
+
+def _read_shares(studies: frozenset[int]) -> tuple[_Ids, _Ids]:
+    """What is shared with these studies, and what they share with others."""
+    kinds = {str(kind._meta.model_name): kind for kind in apps.get_models() if issubclass(kind, Shareable)}
+    shares = [
+        kind.shared_with.through._base_manager.filter(
+            models.Q(study__in=studies) | models.Q(**{f"{name}__study__in": studies})
+        ).values_list(models.Value(name), name, "study")
+        for name, kind in kinds.items()
+    ]
+    borrowed, lent = _Ids(), _Ids()
+    for name, row, study in shares[0].union(*shares[1:], all=True):
+        ids = borrowed if study in studies else lent
+        ids[kinds[name]] = ids.get(kinds[name], frozenset()) | {row}
+    return borrowed, lent
 
 
 class StudyMembership(Authored):

@@ -17,7 +17,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import N_, Forbidden
-from annotation.core.study_scope import get_study_scope
+from annotation.core.study_scope import build_study_filter, get_study_scope
 from annotation.domain.permissions import Act
 from annotation.models import (
     ADJUDICATOR,
@@ -35,6 +35,7 @@ from annotation.models import (
     Study,
     StudyMembership,
 )
+from annotation.models.studies import find_shared
 
 WITHOUT_ROLE = {
     ANNOTATOR: N_("You are not among the annotators, or no longer. Ask a manager."),
@@ -129,11 +130,11 @@ def _select_judging_batches() -> QuerySet[Batch]:
     """Those of the studies in question, and those of any study in which responses of their datasets are judged: of a
     dataset that is shared, what is sealed in one study is sealed in the others.
     """
-    studies = get_study_scope()
-    if studies is None:
+    shared = frozenset[int]() if get_study_scope() is None else find_shared(Dataset)
+    if not shared:
         return Batch.objects.all()
-    judging = Stratum.objects.filter(dataset__in=Dataset.objects.all()).order_by().values("batch")
-    return Batch._base_manager.filter(Q(study__in=studies) | Q(pk__in=judging))
+    judging = Stratum.objects.filter(dataset__in=shared).order_by().values("batch")
+    return Batch._base_manager.filter(Q(**build_study_filter("study")) | Q(pk__in=judging))
 
 
 def is_awaiting_confirmation(batch: Batch) -> bool:

@@ -107,6 +107,30 @@ def close(batch: Batch) -> None:
     batch.save(update_fields=["state"])
 
 
+def test_what_is_shared_is_read_once_and_again_after_a_change(
+    owned: Part, gamma: Study, ma: Person, django_assert_num_queries: Any
+):
+    with limit_to_studies([gamma.pk]):
+        assert not Dataset.objects.exists()
+        with django_assert_num_queries(0):
+            assert "shared_with" not in str(
+                Dataset.objects.filter(pk__in=GoldRelease.objects.values("pk")).query
+            )
+        share_scorer(owned, gamma, ma)
+        assert Dataset.objects.exists()
+        with django_assert_num_queries(3):
+            assert [kind.objects.count() for kind in (Dataset, GoldRelease, Scorer)] == [1, 1, 1]
+
+
+def test_what_a_refused_act_began_to_share_is_forgotten(owned: Part, gamma: Study, ma: Person):
+    with limit_to_studies([gamma.pk]):
+        Dataset.objects.create(study=gamma, name=owned.run.dataset.name)
+        with pytest.raises(Conflict, match="same kind and name"):
+            share_scorer(owned, gamma, ma)
+        assert not Scorer.objects.exists()
+        assert not GoldRelease.objects.exists()
+
+
 def test_a_scorer_is_shared_with_what_it_learned_from(owned: Part, gamma: Study, ma: Person):
     share_scorer(owned, gamma, ma)
     with limit_to_studies([gamma.pk]):
