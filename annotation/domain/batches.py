@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +79,31 @@ def forecast_completion(
     ends = _simulate_ends(left, days, weekday, today, np.random.default_rng(seed))
     low, middle, high = (int(day) for day in _find_quantiles(ends, (LOW, 0.5, HIGH)))
     return Forecast(low, middle, high, tuple(int(end) for end in ends))
+
+
+class Work(NamedTuple):
+    """``left`` to be done; ``days`` are the numbers done on the latest whole days, ``today`` is today's until now."""
+
+    left: int
+    days: tuple[int, ...]
+    today: int = 0
+
+
+def forecast_batch(labels: Work, disputes: Work, *, weekday: int) -> tuple[Forecast, bool]:
+    """Of the last label and the last settled dispute, and whether the disputes are counted: they are left out where
+    too little is known of how they are settled, and where the labels have no forecast.
+    """
+    forecast = forecast_completion(left=labels.left, days=labels.days, weekday=weekday, today=labels.today)
+    if not disputes.left or forecast.reason not in {None, NOTHING_LEFT}:
+        return forecast, False
+    settling = forecast_completion(
+        left=disputes.left, days=disputes.days, weekday=weekday, today=disputes.today, seed=1
+    )
+    if forecast.reason == NOTHING_LEFT:
+        return settling, True
+    if settling.reason is not None:
+        return forecast, False
+    return join_forecasts(forecast, settling, together=True), True
 
 
 def join_forecasts(first: Forecast, second: Forecast, *, together: bool = False) -> Forecast:

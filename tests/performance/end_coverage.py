@@ -14,7 +14,7 @@ import argparse
 import random
 from collections.abc import Iterator
 
-from annotation.domain.batches import Forecast, forecast_completion, join_forecasts
+from annotation.domain.batches import Forecast, Work, forecast_batch
 
 READ_AFTER = (7, 8, 10, 14)
 MAX_DAYS = 14
@@ -48,18 +48,15 @@ def simulate(seed: int, *, adjudicates_daily: bool) -> Iterator[tuple[int, int]]
 
 def read_forecast(labels: list[int], decisions: list[int], after: int, weekday: int) -> Forecast:
     """As the page reads it in the morning after so many days."""
-    left = 2 * TASKS - sum(labels[:after])
-    done = sum(labels[:after])
-    waiting = round(TASKS * RATE) - sum(decisions[:after])
-    forecast = forecast_completion(
-        left=left, days=tuple(labels[max(0, after - MAX_DAYS) : after]), weekday=weekday
-    )
     began = next((day for day, n in enumerate(decisions) if n), after)
-    days = tuple(decisions[max(began, after - MAX_DAYS) : after])
-    settling = forecast_completion(left=waiting, days=days, weekday=weekday, seed=1)
-    if done and settling.reason is None and forecast.reason is None:
-        return join_forecasts(forecast, settling, together=True)
-    return forecast
+    return forecast_batch(
+        Work(2 * TASKS - sum(labels[:after]), tuple(labels[max(0, after - MAX_DAYS) : after])),
+        Work(
+            round(TASKS * RATE) - sum(decisions[:after]),
+            tuple(decisions[max(began, after - MAX_DAYS) : after]),
+        ),
+        weekday=weekday,
+    )[0]
 
 
 def main() -> None:

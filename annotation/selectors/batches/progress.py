@@ -137,6 +137,10 @@ class Progress:
         return sum(self.states.get(state, 0) for state in SETTLED)
 
     @property
+    def disputes_left(self) -> float:
+        return count_disputes_left(Counter(self.states))
+
+    @property
     def stuck(self) -> bool:
         """Disputes, and nobody there to decide them."""
         adjudicating = any(Membership.Role.ADJUDICATOR in person.working for person in self.people)
@@ -266,11 +270,6 @@ def expect_disputes(counts: Mapping[str, int]) -> float:
 def count_disputes_left(counts: Mapping[str, int]) -> float:
     """Those that wait, and those to be expected."""
     return counts[Task.State.DISPUTED] + expect_disputes(counts)
-
-
-def measure_disputes_left(batch: Batch) -> float:
-    """Refuse whoever the batch is sealed for before this is asked."""
-    return count_disputes_left(_sum_counts(count_by_stratum([batch.pk]).values()))
 
 
 def count_annotators(batch: Batch) -> int:

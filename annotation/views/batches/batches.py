@@ -19,7 +19,8 @@ from annotation.forms.batches.policy import PolicyForm
 from annotation.models import Batch, Person
 from annotation.selectors.access import is_awaiting_confirmation, sealed_batches
 from annotation.selectors.batches import get_batch
-from annotation.selectors.batches.monitoring import build_outlook, list_alarmed, list_batch_stats
+from annotation.selectors.batches.monitoring import list_alarmed, list_batch_stats
+from annotation.selectors.batches.outlook import build_outlook
 from annotation.selectors.batches.plan import measure_pace, plan_batch
 from annotation.selectors.batches.progress import BatchRow, find_end_job, list_batch_rows
 from annotation.selectors.datasets import has_responses

@@ -26,15 +26,13 @@ from annotation.selectors.batches.monitoring import (
     AgreementFigure,
     AgreementMeasurement,
     HistoryPoint,
-    Outlook,
-    build_outlook,
     find_batch_stats,
     find_standing_alarm,
     list_agreement_rows,
     list_history_points,
 )
+from annotation.selectors.batches.outlook import Outlook, build_outlook
 from annotation.selectors.batches.progress import (
-    AnnotationProgress,
     DimensionProgress,
     PersonProgress,
     Progress,
@@ -44,7 +42,6 @@ from annotation.selectors.batches.progress import (
     count_annotators,
     list_planned_labels,
     measure_annotations,
-    measure_disputes_left,
     measure_progress,
     read_coverage,
 )
@@ -111,29 +108,32 @@ def board_context(batch: Batch, person: Person) -> dict[str, Any]:
     """What the live part of the page shows."""
     sealed = sealed_batches(person).filter(pk=batch.pk).exists()
     watch, overall_counts = find_batch_stats(batch), measure_annotations(batch, blind=sealed)
+    progress = None if sealed else measure_progress(batch)
     # A day's count of the work tells of each submission whether it was a gold check.
     forecast = None
     if not (sealed and overall_counts.has_known):
-        disputes = None if sealed else measure_disputes_left(batch)
         forecast = build_outlook(
-            batch, watch, overall_counts, people=count_annotators(batch), disputes=disputes
+            batch,
+            watch,
+            overall_counts,
+            people=count_annotators(batch),
+            disputes=None if progress is None else progress.disputes_left,
         )
     context: dict[str, Any] = {
         "batch": batch,
         "sealed": sealed,
         "overall": overall_counts,
-        "progress": None,
+        "progress": progress,
         "alarm": find_standing_alarm(batch),
         "outlook": forecast,
         **facts_context(batch),
         **({} if sealed or batch.is_even else collection_context(batch)),
         **(pace_context(forecast) if forecast else {}),
     }
-    return (
-        context
-        if sealed
-        else context | unsealed_context(batch, person, watch, context["alarm"], overall_counts)
-    )
+    if progress is not None:
+        context |= unsealed_context(batch, person, watch, progress, context["alarm"])
+        context["poor"] = describe_poor_results(list_poor_results(batch)) if overall_counts.has_known else []
+    return context
 
 
 def collection_context(batch: Batch) -> dict[str, Any]:
@@ -190,16 +190,13 @@ def unsealed_context(
     batch: Batch,
     person: Person,
     watch: BatchStats | None,
+    counts: Progress,
     alarm: Alarm | None,
-    overall_counts: AnnotationProgress,
 ) -> dict[str, Any]:
-    counts = measure_progress(batch)
     cells = build_progress_matrix(batch, disputes=counts.states.get(Task.State.DISPUTED, 0))
     people = counts.people[:MAX_PEOPLE]
     document, items = batch.guideline.document, ItemAddresses(batch)
     return {
-        "progress": counts,
-        "poor": describe_poor_results(list_poor_results(batch)) if overall_counts.has_known else [],
         "dimensions": [dimension_row(items, document, dimension, cells) for dimension in counts.dimensions],
         "people": [(person, cells.of_person(person.person.pk)) for person in people],
         "people_left_out": max(0, len(counts.people) - MAX_PEOPLE),

@@ -15,7 +15,7 @@ from annotation.core.formatting import format_duration
 from annotation.core.http import as_attachment, breadcrumbs
 from annotation.domain.permissions import MANAGE_PEOPLE, READ_PIPELINE
 from annotation.selectors.batches.hours import HoursReport, iterate_csv_lines, measure_hours
-from annotation.selectors.batches.monitoring import find_labelling_end
+from annotation.selectors.batches.outlook import find_labelling_end
 from annotation.views.access import act_required, person_of
 
 

@@ -32,7 +32,7 @@ from annotation.models import (
     Person,
 )
 from annotation.selectors.batches import progress
-from annotation.selectors.batches.monitoring import build_outlook, join_outlooks
+from annotation.selectors.batches.outlook import build_outlook, join_outlooks
 from annotation.selectors.batches.progress import AnnotationProgress, ProgressCell, build_progress_matrix
 from annotation.selectors.batches.tasks import TaskFilter, find_tasks
 from annotation.services.assignments import claim_next_task
