@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -56,20 +56,20 @@ PLACES = (
     (READ_OWN_LABELS, "history", _("My work")),
     (READ_PIPELINE, HOME, _("Overview")),
     (READ_DATA, "datasets", _("Data")),
-    (MANAGE_BATCHES, "batches", _("Batches")),
-    (READ_AGREEMENT, "agreement", _("Agreement")),
+    (MANAGE_BATCHES, "batches", _("Labelling")),
+    (READ_AGREEMENT, "agreement", _("Quality")),
     (READ_RELEASES, "releases", _("Gold")),
     (READ_SCORERS, "scorers", _("Scorers")),
-    (READ_BOARDS, "runs", _("Benchmarks")),
+    (READ_BOARDS, "runs", _("Boards")),
     (WRITE_GUIDELINES, "guidelines", _("Guidelines")),
-    (MANAGE_PEOPLE, "people", _("People")),
+    (MANAGE_PEOPLE, "people", _("Members")),
 )
 """Act, URL name, label: whoever may do the act has the place in their bar. The way of a study comes from left to right:
 its overview, from its data to its boards, and what all of them go by.
 """
 
 
-BELOW = {"datasets": ("imports",)}
+BELOW = {"datasets": ("imports",), "agreement": ("quality",)}
 """Other addresses at which the place is where the reader is."""
 MAX_STUDIES = 8
 """Of the menu; the page of studies has all."""
@@ -108,14 +108,21 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         if len(visible) > 1 and len(scope) == 1:
             current_study = visible.get(next(iter(scope)), "")
         is_open = len(scope) > 1  # then a study is to be chosen first
-        for act, name, label in PLACES:
-            if not is_open and may(user, act):
-                url = reverse(name)
-                count, unit = waiting.get(name, (None, ""))
-                below = (url, *map(reverse, BELOW.get(name, ())))
-                # Every address begins with that of the first page.
-                active = request.path == url if name == HOME else request.path.startswith(below)
-                items.append(NavigationItem(url=url, label=label, active=active, count=count, unit=unit))
+        places = [] if is_open else [place for place in PLACES if may(user, place[0])]
+        addresses = {
+            name: [reverse(name), *map(reverse, BELOW.get(name, ()))] for _act, name, _label in places
+        }
+        current = _find_longest(
+            # Every address begins with that of the first page.
+            (url for name, urls in addresses.items() for url in urls if name != HOME or url == request.path),
+            request.path,
+        )
+        for _act, name, label in places:
+            count, unit = waiting.get(name, (None, ""))
+            urls = addresses[name]
+            items.append(
+                NavigationItem(url=urls[0], label=label, active=current in urls, count=count, unit=unit)
+            )
     return {
         "navigation": items,
         "current_study": current_study,
@@ -126,3 +133,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         "setup_notices": setup_notices,
         "demo": settings.ASSAY_DEMO_PROCESS,
     }
+
+
+def _find_longest(beginnings: Iterable[str], path: str) -> str | None:
+    return max((beginning for beginning in beginnings if path.startswith(beginning)), key=len, default=None)

@@ -50,7 +50,7 @@ def wellbeing_settings(request: HttpRequest) -> HttpResponse:
             exposure_line(reader_points) for reader_points in list_exposure_rows(list(page.object_list), days)
         ],
         "some_sealed": sealed_batches(person).exists(),
-        "crumbs": breadcrumbs((_("People"), "people", []), title=_("Annotator wellbeing")),
+        "crumbs": breadcrumbs((_("Members"), "people", []), title=_("Annotator wellbeing")),
     }
     return render(request, "annotation/wellbeing/page.html", context, status=422 if form.is_bound else 200)
 

@@ -212,6 +212,4 @@ def _format_setting(value: Any) -> str:
 
 
 def _crumbs(label: str) -> list[Crumb]:
-    return breadcrumbs(
-        (_("Benchmarks"), "runs", []), (_("Response collection"), "collecting", []), title=label
-    )
+    return breadcrumbs((_("Boards"), "runs", []), (_("Response collection"), "collecting", []), title=label)

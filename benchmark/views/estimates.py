@@ -98,7 +98,7 @@ def _render_page(request: HttpRequest, name: str) -> HttpResponse:
         "form": form,
         "query": request.GET.urlencode(),
         "crumbs": breadcrumbs(
-            (_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), title=_("Label plan")
+            (_("Boards"), "runs", []), (run.name, "run", [run.name]), title=_("Label plan")
         ),
         "plans": [_plan_row(plan) for plan in list_plans(run)],
         "gap_form": gap_form,

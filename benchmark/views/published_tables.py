@@ -193,5 +193,5 @@ def _preview_context(rows: Sequence[Published], document: GuidelineDocument) -> 
 
 def _crumbs(label: str) -> list[Crumb]:
     return breadcrumbs(
-        (_("Benchmarks"), "runs", []), (_("Published tables"), "published-tables", []), title=label
+        (_("Boards"), "runs", []), (_("Published tables"), "published-tables", []), title=label
     )

@@ -146,7 +146,7 @@ def _render_links(
     request: HttpRequest, run: BenchmarkRun, form: ShareForm, *, status: int = 200, **context: Any
 ) -> HttpResponse:
     crumbs = breadcrumbs(
-        (_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), title=_("Links for outsiders")
+        (_("Boards"), "runs", []), (run.name, "run", [run.name]), title=_("Links for outsiders")
     )
     context |= {
         "run": run,

@@ -199,7 +199,7 @@ def test_a_correction_begins_with_the_levels_and_what_became_of_the_item_follows
 def test_a_narrow_window_shows_the_tab_and_the_page_where_one_is(sign_in: SignIn, batch: Batch) -> None:
     chief = add_person(name="chief", roles=[MANAGER, RESEARCHER])
     page = sign_in(chief, viewport={"width": 320, "height": 568})
-    for address, tab in ((f"/batches/{batch.name}/quality/", "Quality"), ("/runs/", "Benchmarks")):
+    for address, tab in ((f"/batches/{batch.name}/quality/", "Quality"), ("/runs/", "Boards")):
         page.goto(address)
         current = page.locator(".nav [aria-current], .tabs [aria-current]").filter(has_text=tab).first
         expect(current).to_be_in_viewport(ratio=0.9)

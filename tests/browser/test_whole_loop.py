@@ -269,7 +269,7 @@ def see_the_progress(page: Page) -> None:
 
 def see_the_agreement(page: Page) -> None:
     page.goto("/")
-    follow(page, "Agreement")
+    follow(page, "Quality")
     tile = page.locator(".stat").filter(has_text="Percent agreement")
     # 10 of 12 tasks
     expect(tile.locator(".stat__value")).to_have_text("0.833")
@@ -298,7 +298,7 @@ def train(page: Page) -> None:
 
 
 def benchmark(page: Page) -> None:
-    follow(page, "Benchmarks")
+    follow(page, "Boards")
     follow(page, "New run")
     type_into(page, "Name", "board")
     push(page, "Run it")

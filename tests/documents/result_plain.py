@@ -202,7 +202,6 @@ RESULT_PLAIN = frozenset(
         "Basis of the run",
         "Before",
         "Benchmark run",
-        "Benchmarks",
         "Beside the other models",
         "Best first by %(rank_by)s.",
         "Bias of the scorer alone",

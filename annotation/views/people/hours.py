@@ -24,7 +24,7 @@ from annotation.views.access import act_required, person_of
 @act_required(MANAGE_PEOPLE)
 def hours(request: HttpRequest) -> HttpResponse:
     report = measure_hours(person_of(request))
-    crumbs = breadcrumbs((_("People"), "people", []), title=_("Hours"))
+    crumbs = breadcrumbs((_("Members"), "people", []), title=_("Hours"))
     return render(request, "annotation/people/hours.html", describe_report(report) | {"crumbs": crumbs})
 
 

@@ -94,7 +94,7 @@ def invitations(request: HttpRequest) -> HttpResponse:
             invitation_row(invitation) | {"left_out": invitation.pk in left_out}
             for invitation in page.object_list
         ],
-        "crumbs": breadcrumbs((_("People"), "people", []), title=_("Invitations")),
+        "crumbs": breadcrumbs((_("Members"), "people", []), title=_("Invitations")),
     }
     return render(
         request, "annotation/people/invitations.html", context, status=422 if form.is_bound else 200

@@ -140,7 +140,7 @@ def show_new_person(request: HttpRequest, *, status: int, **forms: Any) -> HttpR
     context = {
         "form": PersonForm(),
         "member_form": MemberForm(auto_id="member_%s"),
-        "crumbs": breadcrumbs((_("People"), "people", []), title=_("New person")),
+        "crumbs": breadcrumbs((_("Members"), "people", []), title=_("New person")),
     }
     return render(request, "annotation/people/new.html", context | forms, status=status)
 
@@ -250,7 +250,7 @@ def person_leaving(request: HttpRequest, username: str) -> HttpResponse:
         "planned": sum(part.planned or 0 for part in parts),
         "may": member.is_active and member != reader and not is_above(member, reader),
         "crumbs": breadcrumbs(
-            (_("People"), "people", []), (str(member), "person", [username]), title=_("Deactivate")
+            (_("Members"), "people", []), (str(member), "person", [username]), title=_("Deactivate")
         ),
     }
     return render(request, "annotation/people/leaving.html", context)
@@ -304,7 +304,7 @@ def show_person(request: HttpRequest, person: Person, **changes: Any) -> HttpRes
     open_models = list(unsealed_models(reader))
     context = {
         "person": person,
-        "crumbs": breadcrumbs((_("People"), "people", []), title=str(person)),
+        "crumbs": breadcrumbs((_("Members"), "people", []), title=str(person)),
         "languages_form": LanguagesForm(selected=person.languages, known=list_prompt_languages()),
         "models_form": OwnModelsForm(person=person, open_models=open_models),
         "some_sealed": len(open_models) < select_models().count(),

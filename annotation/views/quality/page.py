@@ -69,7 +69,6 @@ def quality(request: HttpRequest) -> HttpResponse:
         "max_batches": MAX_BATCHES,
         "left_out": 0 if names else max(0, readable.count() - len(batches)),
         "sealed_n": sealed_batches(reader).count(),
-        "crumbs": breadcrumbs((_("People"), "people", []), title=_("Quality")),
     }
     return render(request, "annotation/quality/all.html", context)
 

@@ -375,7 +375,7 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
 
 def _crumbs(label: str) -> list[dict[str, str]]:
     return [
-        {"label": _("Benchmarks"), "url": reverse("runs")},
+        {"label": _("Boards"), "url": reverse("runs")},
         {"label": _("Judges"), "url": reverse("judges")},
         {"label": label, "url": ""},
     ]

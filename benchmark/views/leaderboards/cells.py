@@ -281,7 +281,7 @@ def _probabilities(item: RunItem, document: GuidelineDocument) -> list[dict[str,
 
 def _crumbs(run: BenchmarkRun, label: str, url: str = "", last: str = "") -> list[dict[str, str]]:
     crumbs = [
-        {"label": _("Benchmarks"), "url": reverse("runs")},
+        {"label": _("Boards"), "url": reverse("runs")},
         {"label": run.name, "url": reverse("run", args=[run.name])},
         {"label": label, "url": url},
     ]

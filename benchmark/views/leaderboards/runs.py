@@ -202,7 +202,7 @@ def list_tabs(current: str, views: tuple[str, ...] = VIEWS) -> list[BoardChoice]
 
 
 def _run_breadcrumbs(label: str) -> list[dict[str, str]]:
-    return [{"label": _("Benchmarks"), "url": reverse("runs")}, {"label": label, "url": ""}]
+    return [{"label": _("Boards"), "url": reverse("runs")}, {"label": label, "url": ""}]
 
 
 @require_POST
@@ -323,6 +323,6 @@ def _format_reasons(reasons: Counter[str]) -> list[str]:
 
 def _retraining_breadcrumbs(past_retraining: Retraining) -> list[dict[str, str]]:
     return [
-        {"label": _("Benchmarks"), "url": reverse("runs")},
+        {"label": _("Boards"), "url": reverse("runs")},
         {"label": _("Retraining on {release}").format(release=past_retraining.release.name), "url": ""},
     ]

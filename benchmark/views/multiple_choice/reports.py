@@ -224,7 +224,7 @@ def _is_manager(person: Person) -> bool:
 
 def _crumbs(label: str, choice_report: ChoiceReport | None = None) -> list[Crumb]:
     steps: list[tuple[str, str, list[str]]] = [
-        (_("Benchmarks"), "runs", []),
+        (_("Boards"), "runs", []),
         (_("Multiple choice"), "choice-reports", []),
     ]
     if choice_report is not None:
