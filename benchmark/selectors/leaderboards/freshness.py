@@ -92,7 +92,7 @@ def find_stale_kinds(runs: Iterable[BenchmarkRun]) -> dict[int, tuple[str, ...]]
     return {pk: state.kinds for pk, state in freshness_by_run.items() if state.is_stale}
 
 
-def _list_promotions(runs: Sequence[BenchmarkRun], lineages: Lineages) -> dict[int, Promotion]:
+def _list_promotions(runs: Sequence[BenchmarkRun]) -> dict[int, Promotion]:
     """By run, the last promotion of a scorer of its guideline and lineage.
 
     A scorer that learned other gold may be the guideline's current one, and says nothing of this run.
@@ -100,6 +100,10 @@ def _list_promotions(runs: Sequence[BenchmarkRun], lineages: Lineages) -> dict[i
     names = {run.scorer.guideline.name for run in runs}
     promotions = Promotion.objects.filter(guideline_name__in=names).order_by("number")
     promotion_list = list(promotions.select_related("scorer__release", "scorer__guideline"))
+    if not promotion_list:
+        return {}
+    learned = {run.scorer.release_id for run in runs}
+    lineages = Lineages.read(learned | {promotion.scorer.release_id for promotion in promotion_list})
     return {
         run.pk: promotion
         for run in runs
@@ -125,7 +129,7 @@ def _compute_all(runs: Sequence[BenchmarkRun]) -> dict[int, Freshness]:
     names = {run.scorer.guideline.name for run in finished}
     successors, coming = _list_repetitions(finished)
     standing = [run for run in finished if run.pk not in successors]
-    promotions = _list_promotions(finished, Lineages.read())
+    promotions = _list_promotions(finished)
     guidelines = _list_latest_guidelines(names)
     releases = _find_newer_releases(standing)
     added = _list_runs_with_added(standing)
@@ -196,39 +200,45 @@ def _find_newer_guideline(run: BenchmarkRun, latest: Mapping[str, Guideline]) ->
 
 def _find_newer_releases(runs: Sequence[BenchmarkRun]) -> dict[int, GoldRelease]:
     """By run: the newest release that holds what its scorer's release was cut from, or that superseded it."""
-    releases = {
-        candidate.pk: candidate
-        for candidate in GoldRelease.objects.defer("manifest", "about").order_by("created_at", "pk")
-    }
+    ages: dict[int, int] = {}  # by release, its place among all, the oldest first
+    heirs: dict[int, list[int]] = defaultdict(list)
+    ordered = GoldRelease.objects.order_by("created_at", "pk").values_list("pk", "supersedes")
+    for age, (release, superseded) in enumerate(ordered):
+        ages[release] = age
+        if superseded is not None:
+            heirs[superseded].append(release)
     batches: dict[int, set[int]] = defaultdict(set)
+    holders: dict[int, set[int]] = defaultdict(set)
     names: dict[int, set[str]] = defaultdict(set)
-    through = GoldRelease.batches.through.objects.values_list(
+    used = {run.scorer.release_id for run in runs}
+    through = GoldRelease.batches.through.objects
+    of_used = through.filter(goldrelease__in=used).values("batch")
+    holding = through.filter(batch__in=of_used).values("goldrelease")
+    rows = through.filter(goldrelease__in=holding).values_list(
         "goldrelease", "batch", "batch__guideline__name"
     )
-    for release, batch, name in through:
+    for release, batch, name in rows:
         batches[release].add(batch)
+        holders[batch].add(release)
         names[release].add(name)
-    newest_by_run: dict[int, GoldRelease] = {}
-    for run in runs:
-        used = releases[run.scorer.release_id]
-        heirs = _list_heirs(used.pk, releases)
-        for candidate in releases.values():  # the oldest first, so that the newest stays
-            later = (candidate.created_at, candidate.pk) > (used.created_at, used.pk)
-            extends = (
-                batches[used.pk] <= batches[candidate.pk] and run.scorer.guideline.name in names[candidate.pk]
-            )
-            if candidate.pk in heirs or (later and extends):
-                newest_by_run[run.pk] = candidate
-    return newest_by_run
+    newest: dict[tuple[int, str], int] = {}
+    for release, name in {(run.scorer.release_id, run.scorer.guideline.name) for run in runs}:
+        extending = ages.keys() if batches[release] else set[int]()
+        for batch in batches[release]:
+            extending = extending & holders[batch]
+        later = {other for other in extending if ages[other] > ages[release] and name in names[other]}
+        candidates = later | _list_heirs(release, heirs)
+        if candidates:
+            newest[release, name] = max(candidates, key=ages.__getitem__)
+    releases = GoldRelease.objects.defer("manifest", "about").in_bulk(newest.values())
+    newest_by_run = {run.pk: newest.get((run.scorer.release_id, run.scorer.guideline.name)) for run in runs}
+    return {pk: releases[release] for pk, release in newest_by_run.items() if release is not None}
 
 
-def _list_heirs(release: int, releases: Mapping[int, GoldRelease]) -> set[int]:
-    """Those that superseded the release, one after another. They come after it, so one pass finds them."""
-    heirs = {release}
-    for candidate in releases.values():
-        if candidate.supersedes_id in heirs:
-            heirs.add(candidate.pk)
-    return heirs - {release}
+def _list_heirs(release: int, heirs: Mapping[int, Sequence[int]]) -> set[int]:
+    """Those that superseded the release, one after another; ``heirs`` are those that superseded it at once."""
+    direct = set(heirs.get(release, ()))
+    return direct.union(*(_list_heirs(heir, heirs) for heir in direct))
 
 
 def _list_runs_with_added(runs: Sequence[BenchmarkRun]) -> set[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from annotation.models import GoldRelease
@@ -16,15 +16,18 @@ class Lineages:
     batches: Mapping[int, frozenset[int]]
 
     @classmethod
-    def read(cls) -> Lineages:
-        """Of all releases, in two queries."""
+    def read(cls, releases: Iterable[int] | None = None) -> Lineages:
+        """Of these releases, or of all, in two queries."""
+        superseded = dict(GoldRelease.objects.order_by("created_at", "pk").values_list("pk", "supersedes"))
+        through = GoldRelease.batches.through.objects.all()
+        if releases is not None:
+            through = through.filter(goldrelease__in=_add_superseded(releases, superseded))
         batches: dict[int, set[int]] = defaultdict(set)
-        for release, batch in GoldRelease.batches.through.objects.values_list("goldrelease", "batch"):
+        for release, batch in through.values_list("goldrelease", "batch"):
             batches[release].add(batch)
         # A release comes after what it superseded, so that one pass finds them all.
-        releases = GoldRelease.objects.order_by("created_at", "pk")
-        for heir, old in releases.values_list("pk", "supersedes"):
-            if old is not None:
+        for heir, old in superseded.items():
+            if old in batches:
                 batches[heir] |= batches[old]
         return cls({release: frozenset(own) for release, own in batches.items()})
 
@@ -34,3 +37,14 @@ class Lineages:
 
     def list_related(self, release: int) -> set[int]:
         return {release, *(other for other in self.batches if self.are_related(release, other))}
+
+
+def _add_superseded(releases: Iterable[int], superseded: Mapping[int, int | None]) -> set[int]:
+    """The releases, and those that they superseded, one after another."""
+    chain: set[int] = set()
+    for release in releases:
+        current: int | None = release
+        while current is not None and current not in chain:
+            chain.add(current)
+            current = superseded.get(current)
+    return chain
