@@ -352,6 +352,7 @@ TRUSTED_PROXIES = env("ASSAY_TRUSTED_PROXIES", "0", read_count)
 LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
 LANGUAGE_CODE = env("ASSAY_LANGUAGE", "en", read_choice("en", "zh-hans"))
 LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = "config.formats"
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = env("TIME_ZONE", "UTC", read_time_zone)

@@ -1,12 +1,17 @@
-"""Numbers look alike on every page, in both languages."""
+"""Numbers and times look alike on every page, in both languages."""
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.template import engines
+from django.utils import timezone
 
 
 def render(template: str, value: Any, language: str = "en") -> str:
@@ -62,7 +67,7 @@ def test_a_count_is_grouped_and_nothing_else_is(value: Any, expected: str, langu
         ("elapsed", 300, "5 min"),
         ("hours", 3.51, "3.5"),
         ("hours", 1250.2, "1,250"),
-        ("day", 719163, "Jan. 1, 1970"),
+        ("day", 719163, "1970-01-01"),
     ],
 )
 def test_each_filter_has_its_own_look(filter_name: str, value: float, expected: str) -> None:
@@ -86,6 +91,7 @@ def test_each_filter_has_its_own_look(filter_name: str, value: float, expected: 
         "duration",
         "elapsed",
         "day",
+        "moment",
     ],
 )
 def test_what_is_undefined_is_a_dash(filter_name: str) -> None:
@@ -118,3 +124,23 @@ def test_an_undefined_interval_is_blank_and_a_value_stands_without_it() -> None:
     assert render("{{ value|bracketed }}", parts) == "0.743"
     assert render("{{ value|bracketed_percent }}", parts) == "74.3%"
     assert render("{{ value|bracketed }}", None) == "-"
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_dates_are_iso_and_today_is_a_time(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime(2026, 11, 22, 17, 51, 7, tzinfo=UTC)
+    monkeypatch.setattr(timezone, "now", lambda: now)
+    assert render("{{ value|moment }}", now, language) == "17:51"
+    assert render("{{ value|moment }}", now - timedelta(hours=18), language) == "2026-11-21 23:51"
+    assert render("{{ value }}", now, language) == "2026-11-22 17:51"
+    assert render("{{ value }}", now.date(), language) == "2026-11-22"
+
+
+def test_no_template_writes_dates_in_another_way() -> None:
+    folder = Path(settings.BASE_DIR) / "templates"
+    formats = {
+        form
+        for path in folder.rglob("*.html")
+        for form in re.findall(r"\|date(?::[\"']([^\"']*)[\"'])?", path.read_text())
+    }
+    assert formats <= {"Y-m-d", "m-d", "c", "Y-m-d H:i:s"}

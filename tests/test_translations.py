@@ -333,3 +333,21 @@ def test_every_stage_that_a_job_reports_is_marked_for_translation() -> None:
 def test_the_check_itself_finds_a_bare_stage() -> None:
     assert bare_stages('context.report(0.5, "cooking")') == ["cooking"]
     assert bare_stages('context.report(0.5, N_("cooking"))') == []
+
+
+def list_refused_words() -> list[str]:
+    """Those of the glossary's last table, in both languages."""
+    table = (ROOT / "docs" / "glossary.md").read_text().split("## Words that Assay does not use")[1]
+    cells = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+    return [word for cell in cells if cell not in {"not", "---"} for word in cell.split("、")]
+
+
+@pytest.mark.parametrize("word", list_refused_words())
+def test_no_string_has_a_word_that_the_glossary_refuses(stored: Stored, word: str) -> None:
+    pattern = re.compile(rf"\b{word}\b" if word.isascii() else word, re.IGNORECASE)
+    texts = [
+        text
+        for message, translations in stored
+        for text in ([message.id] if isinstance(message.id, str) else list(message.id)) + translations
+    ]
+    assert [text for text in texts if pattern.search(text)] == []

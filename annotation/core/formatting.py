@@ -1,4 +1,4 @@
-"""How numbers look to a person, alike on pages, in commands and in files: the one place that formats them.
+"""How numbers and times look to a person, alike on pages, in commands and in files: the one place that formats them.
 
 Each function takes None for what is undefined, and shows it as ``undefined``, a dash where nothing else is passed.
 The template filters of the same names are in ``annotation.templatetags.formatting``.
@@ -6,10 +6,10 @@ The template filters of the same names are in ``annotation.templatetags.formatti
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
-from django.utils.formats import date_format
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 UNDEFINED = "-"
@@ -160,8 +160,16 @@ def format_hours(hours: float) -> str:
 
 
 def format_day(ordinal: int | None) -> str:
-    """The day with this ordinal, as the reader's language writes days."""
-    return UNDEFINED if ordinal is None else date_format(date.fromordinal(ordinal))
+    """The day with this ordinal."""
+    return UNDEFINED if ordinal is None else date.fromordinal(ordinal).isoformat()
+
+
+def format_moment(at: datetime | None) -> str:
+    """``17:51`` of today, else ``2026-11-22 17:51``, in the time zone of the pages."""
+    if not at:
+        return UNDEFINED
+    local = timezone.localtime(at)
+    return f"{local:%H:%M}" if local.date() == timezone.localdate() else f"{local:%Y-%m-%d %H:%M}"
 
 
 def _widen_minus(text: str) -> str:

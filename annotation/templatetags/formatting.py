@@ -31,6 +31,7 @@ register.filter("duration", formatting.format_duration)
 register.filter("elapsed", formatting.format_elapsed)
 register.filter("hours", formatting.format_hours)
 register.filter("day", formatting.format_day)
+register.filter("moment", formatting.format_moment)
 
 
 @register.filter

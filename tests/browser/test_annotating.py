@@ -66,7 +66,7 @@ def test_labels_by_keyboard_one_after_another(sign_in: SignIn, batch: Batch, lin
     answer(page, "3", "2", "Enter")  # a change of mind before submitting
     sent(page)
     assert list_values(lin) == [3, 1, 2]
-    expect(page.get_by_text("3 done, 5 still there")).to_be_visible()
+    expect(page.get_by_text("3 done, 5 left")).to_be_visible()
 
 
 def test_enter_without_a_level_says_what_is_missing(sign_in: SignIn, batch: Batch, lin: Person) -> None:

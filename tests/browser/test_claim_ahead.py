@@ -119,7 +119,7 @@ def test_the_receipt_becomes_visible_and_the_hand_is_filled_again(
     expect(note).to_have_text(f"saved {str(stored.receipt)[:8]}")
     assert read_item(page) == second
     assert len(holding(lin)) == 2
-    expect(page.get_by_text("1 done, 7 still there")).to_be_visible()
+    expect(page.get_by_text("1 done, 7 left")).to_be_visible()
     assert page.evaluate("Object.keys(localStorage).filter(key => /^assay-(draft|outbox)/.test(key))") == []
 
 
@@ -496,7 +496,7 @@ def test_the_last_items_come_one_by_one_and_then_the_page_says_that_it_is_done(
         assert len(holding(lin)) <= 2
     press(page, "3", "Enter")
     expect(page.get_by_role("heading", name="Nothing more for you in first")).to_be_visible()
-    expect(page.get_by_text("8 done, 0 still there")).to_be_visible()
+    expect(page.get_by_text("8 done, 0 left")).to_be_visible()
     assert list_values(lin) == [3] * 8
     assert holding(lin) == set()
 

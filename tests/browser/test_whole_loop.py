@@ -175,7 +175,7 @@ def type_into(page: Page, label: str, text: str) -> None:
 def label_everything(page: Page, *, contrary: bool) -> None:
     """Every item by its number key: a refusal is a 1, help is a 3, but for the two where chen is contrary."""
     for done in range(TASKS):
-        expect(page.get_by_text(f"{done} done, {TASKS - done} still there")).to_be_visible()
+        expect(page.get_by_text(f"{done} done, {TASKS - done} left")).to_be_visible()
         text = page.locator("[data-read]").inner_text()
         key = "1" if re.search("sorry", text, re.IGNORECASE) else "3"
         if contrary:

@@ -150,7 +150,7 @@ CLAIMS: dict[str, Holds] = {
     "Tasks that were not settled when the release was cut: %(n)s. Their labels that were not settled are left out.": lambda facts, values: (
         facts.unsettled == number(values["n"]) > 0
     ),
-    "Cut on %(day)s by Assay %(version)s. It is never changed and never deleted: mistakes are mended in a later release"
+    "Cut on %(day)s by Assay %(version)s. It is never changed and never deleted: mistakes are corrected in a later release"
     " that supersedes it and says so, with the difference.": _is_release,
     "It supersedes %(name)s (sha256 %(sha256)s).": _is_release,
     "%(files)s is a bundle of another site. By its manifest %(n)s annotations of the batch %(batch)s were submitted"

@@ -150,7 +150,7 @@ def _refuse_faults(row: FileRow) -> FileRow | InputError:
     for name, value in row.fields.items():
         if isinstance(value, CellFault):
             return row.error(
-                N_("this cell holds an error of the spreadsheet ({value}); mend it there."),
+                N_("this cell holds an error of the spreadsheet ({value}); fix it there."),
                 field=name,
                 value=value.text,
             )

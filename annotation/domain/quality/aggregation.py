@@ -34,7 +34,7 @@ Method: TypeAlias = Literal["variational", "em"]
 
 NO_LABELS = N_("There are no labels to combine.")
 ONE_CLASS = N_("The scale has one level, so there is nothing to decide between.")
-ONE_WORKER = N_("All labels are one person's: error and truth cannot be told apart.")
+ONE_WORKER = N_("All labels are one person's: error and truth cannot be separated.")
 OFF_SCALE = N_("The class {label} is not one of the {classes} classes, which are counted from 0.")
 
 ITERATIONS = 2000

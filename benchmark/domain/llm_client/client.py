@@ -350,7 +350,7 @@ class _RequestLoop:
         if self._refused >= MAX_REFUSALS and self.refusal is None:
             self.refusal = EndpointRefuses(
                 N_(
-                    "The endpoint refuses everything ({why}): mend the address, the model or the key, then go on."
+                    "The endpoint refuses everything ({why}): fix the address, the model or the key, then go on."
                 ),
                 why=error,
             )

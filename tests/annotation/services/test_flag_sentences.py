@@ -16,7 +16,7 @@ FIGURES = {
     "usual": "0.80",
     "low": "0.10",
     "high": "0.50",
-    "day": "May 1, 2026",
+    "day": "2026-05-01",
     "share": "10%",
     "seconds": "3 s",
 }
@@ -43,10 +43,10 @@ SENTENCES = {
     "unread": "lin gave 10% of the labels in less time than anybody needs to read how the response begins and to press"
     " a key. Read some of them.",
     "fast": "lin takes 3 s for an item in the middle, 10% of the usual time. Read some of the fastest ones.",
-    "levels up": f"From May 1, 2026 on the labels of lin are higher than before {BY_KIND} of a level, {LAST}",
-    "levels down": f"From May 1, 2026 on the labels of lin are lower than before {BY_KIND} of a level, {LAST}",
-    "following up": f"From May 1, 2026 on the labels of lin follow the others' more than before, {BY_KIND}, {LAST}",
-    "following down": f"From May 1, 2026 on the labels of lin follow the others' less than before, {BY_KIND}, {LAST}",
+    "levels up": f"From 2026-05-01 on the labels of lin are higher than before {BY_KIND} of a level, {LAST}",
+    "levels down": f"From 2026-05-01 on the labels of lin are lower than before {BY_KIND} of a level, {LAST}",
+    "following up": f"From 2026-05-01 on the labels of lin follow the others' more than before, {BY_KIND}, {LAST}",
+    "following down": f"From 2026-05-01 on the labels of lin follow the others' less than before, {BY_KIND}, {LAST}",
 }
 
 

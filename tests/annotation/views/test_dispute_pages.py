@@ -99,7 +99,7 @@ def test_the_queue_counts_by_dimension_and_age(disputed: Batch, wu: Person) -> N
         "safe": ((1, 0, 0, 0), now - timedelta(hours=5)),
         "unsafe": ((0, 0, 0, 1), now - timedelta(hours=200)),
     }
-    assert "0 done, 2 still there" in text(answer)
+    assert "0 done, 2 left" in text(answer)
 
 
 def test_the_filters_are_kept_in_the_address(disputed: Batch, wu: Person) -> None:

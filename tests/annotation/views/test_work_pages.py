@@ -139,8 +139,8 @@ def test_several_batches_are_listed_with_progress(
     label_next(batch, lin, 3)
     make_batch(guideline, make_corpus(prompts=1, models=["m"], name="b"), annotators=[lin, chen], name="two")
     page = text(visit(lin).get("/work/"))
-    assert "1 done, 7 still there" in page
-    assert "0 done, 1 still there" in page
+    assert "1 done, 7 left" in page
+    assert "0 done, 1 left" in page
 
 
 def test_without_an_open_batch_the_page_says_what_happens_next(batch: Batch, lin: Person) -> None:
@@ -298,7 +298,7 @@ def test_an_empty_batch_says_what_happens_next(batch: Batch, lin: Person) -> Non
         pass
     page = text(visit(lin).get("/work/first/"))
     assert "Nothing more for you in first" in page
-    assert "look again later" in page
+    assert "come back later" in page
 
 
 def test_a_paused_batch_still_takes_what_is_at_hand_and_then_says_so(batch: Batch, lin: Person) -> None:

@@ -1,0 +1,17 @@
+from config.formats.en.formats import (
+    DATE_FORMAT,
+    DATETIME_FORMAT,
+    MONTH_DAY_FORMAT,
+    SHORT_DATE_FORMAT,
+    SHORT_DATETIME_FORMAT,
+    TIME_FORMAT,
+)
+
+__all__ = [
+    "DATETIME_FORMAT",
+    "DATE_FORMAT",
+    "MONTH_DAY_FORMAT",
+    "SHORT_DATETIME_FORMAT",
+    "SHORT_DATE_FORMAT",
+    "TIME_FORMAT",
+]
