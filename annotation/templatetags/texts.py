@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from django import template
 from django.utils.html import format_html
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 
 from annotation.domain.guidelines import prose
+from annotation.models import Response
+
+EXCERPT_CHARACTERS = 160
 
 register = template.Library()
 
@@ -14,6 +18,13 @@ register = template.Library()
 @register.filter
 def is_blank(text: str) -> bool:
     return prose.is_blank(text)
+
+
+@register.filter
+def excerpt(response: Response) -> str:
+    """How the response begins, of a dialogue each turn, by which items of one prompt differ; or that it is empty."""
+    texts = [turn["text"] for turn in response.turns] or [response.text]
+    return or_empty(Truncator(" ".join(" ".join(texts).split())).chars(EXCERPT_CHARACTERS))
 
 
 @register.filter

@@ -26,6 +26,7 @@ from annotation.models import (
     Guideline,
     Membership,
     Person,
+    Response,
     Stratum,
     Task,
 )
@@ -85,6 +86,7 @@ class HistoryRow:
     batch: str
     document: GuidelineDocument
     prompt: str
+    response: Response
     language: str
     labels: Labels
     revision: int
@@ -215,7 +217,9 @@ def list_labels_with_gold(person: Person) -> QuerySet[Any]:
 
 def list_history_rows(ids: Sequence[UUID]) -> list[HistoryRow]:
     """A line for each of these of ``my_history``, in this order; so many queries however many they are."""
-    rows = Assignment.objects.select_related("batch", "task__prompt", "adjudication", "verdict")
+    rows = Assignment.objects.select_related(
+        "batch", "task__prompt", "task__response", "adjudication", "verdict"
+    )
     assignments_by_id = rows.in_bulk(list(ids))
     assignments = [assignments_by_id[pk] for pk in ids if pk in assignments_by_id]
     revisions = list(Annotation.objects.filter(assignment__in=ids).order_by("revision"))
@@ -261,6 +265,7 @@ def _build_history_row(
         batch=assignment.batch.name,
         document=document,
         prompt=assignment.task.prompt.text,
+        response=assignment.task.response,
         language=assignment.task.prompt.language,
         labels=work.labels,
         revision=annotation.revision if annotation else 1,

@@ -14,7 +14,7 @@ from annotation.core.error_messages import error_from_json
 from annotation.core.errors import N_, NotFound
 from annotation.core.study_scope import build_study_filter
 from annotation.domain.guidelines import GuidelineDocument
-from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, Draft, Person
+from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, Draft, Person, Response
 from annotation.models.sql.annotations import find_own_assignment, has_draft
 from annotation.selectors.annotations.closings import is_closed
 
@@ -44,6 +44,7 @@ class DraftRow:
     batch: str
     document: GuidelineDocument
     prompt: str
+    response: Response
     labels: Mapping[str, Any]
     rationale: str
     why: str
@@ -152,6 +153,7 @@ def _build_draft_row(draft: Draft) -> DraftRow:
         batch=draft.assignment.batch.name,
         document=draft.assignment.batch.guideline.document,
         prompt=draft.assignment.task.response.prompt.text,
+        response=draft.assignment.task.response,
         labels=draft.labels,
         rationale=draft.rationale,
         why=error_from_json(draft.why) if draft.why else "",

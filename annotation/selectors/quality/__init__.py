@@ -35,7 +35,7 @@ from annotation.selectors.quality.summary import (
 )
 
 from .adjudicators import Adjudicator, Lean, list_adjudicators
-from .items import ItemFilter, QualityItem, find_rows, list_items, list_prompts
+from .items import ItemFilter, QualityItem, find_rows, list_items, list_responses
 from .overview import AnnotatorRow, Overview, flatten_labels, get_overview
 
 __all__ = [
@@ -72,8 +72,8 @@ __all__ = [
     "list_adjudicators",
     "list_checks",
     "list_items",
-    "list_prompts",
     "list_qualifications",
+    "list_responses",
     "measure_annotator",
     "summarize_adjudicator",
     "summarize_annotator",

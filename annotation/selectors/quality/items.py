@@ -15,8 +15,8 @@ from annotation.models import (
     Batch,
     GoldQuestion,
     Person,
-    Prompt,
     Qualification,
+    Response,
     Task,
 )
 from annotation.selectors.agreement.report import to_exact_level
@@ -149,10 +149,10 @@ def _build_item(sheet: ComparisonTable, person: int, row: int) -> QualityItem:
     )
 
 
-def list_prompts(tasks: Sequence[int]) -> dict[int, Prompt]:
-    """By task."""
-    rows = Task.objects.filter(pk__in=tasks).select_related("prompt")
-    return {row.pk: row.prompt for row in rows}
+def list_responses(tasks: Sequence[int]) -> dict[int, Response]:
+    """By task, each with its prompt."""
+    rows = Task.objects.filter(pk__in=tasks).select_related("response__prompt")
+    return {row.pk: row.response for row in rows}
 
 
 MAX_CHECKS = 500

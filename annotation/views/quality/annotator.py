@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from annotation.core.charts import chart_url
 from annotation.core.formatting import format_compact, format_day, format_duration, format_percent
 from annotation.domain.guidelines import GuidelineDocument
-from annotation.models import Batch, Membership, Person, Prompt
+from annotation.models import Batch, Membership, Person, Response
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text, level_text
 from annotation.selectors.quality import (
     DAYS_AROUND,
@@ -294,13 +294,13 @@ def find_adjudicator_line(batch: Batch, person: Person) -> dict[str, Any] | None
 def item_line(
     item: QualityItem,
     document: GuidelineDocument,
-    prompts: Mapping[int, Prompt],
+    responses: Mapping[int, Response],
     people: Mapping[int, Person],
 ) -> dict[str, Any]:
     criterion = item.scale.criterion
     return {
         "task": item.task,
-        "prompt": prompts[item.task],
+        "response": responses[item.task],
         "criterion": criterion_label(document, criterion.name),
         "dimension": dimension_label(document, item.dimension),
         "own_label": level_text(criterion, item.own_label),

@@ -35,7 +35,7 @@ from annotation.selectors.quality import (
     get_overview,
     list_adjudicators,
     list_items,
-    list_prompts,
+    list_responses,
 )
 from annotation.views.access import act_required, person_of
 from annotation.views.agreement.query import parse_batches
@@ -106,7 +106,7 @@ def batch_quality_items(request: HttpRequest, name: str, username: str) -> HttpR
     rows = find_rows(sheet, person.pk, filters)
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
     items = list_items(sheet, person.pk, list(page.object_list))
-    prompts = list_prompts([item.task for item in items])
+    responses = list_responses([item.task for item in items])
     people = Person.objects.in_bulk({partner for item in items for partner in item.partner_labels})
     parameters = {key: value for key, value in request.GET.items() if value and key != "page"}
     context = batch_context(open_batch, person_of(request), tab="quality") | {
@@ -115,7 +115,7 @@ def batch_quality_items(request: HttpRequest, name: str, username: str) -> HttpR
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode(parameters),
         "filters": words,
-        "rows": [item_line(item, open_batch.guideline.document, prompts, people) for item in items],
+        "rows": [item_line(item, open_batch.guideline.document, responses, people) for item in items],
         "several": len(sheet.scales) > 1,
         "crumbs": quality_breadcrumbs(
             open_batch, (str(person), "batch-quality-person", [name, username]), title=_("Items")

@@ -420,3 +420,21 @@ def test_only_the_criterion_of_the_prompts_dimension_is_asked(lin: Person, chen:
     # Legality knows 1 and 3 only.
     assert [(card.key, card.value) for card in question.cards] == [("1", "1"), ("3", "3")]
     assert "fairness" not in text(answer)
+
+
+def test_items_of_one_prompt_differ_by_their_response_in_every_list(
+    batch: Batch, lin: Person, chen: Person, ma: Person
+) -> None:
+    responses = [task.response for task in batch.tasks.select_related("response").order_by("pk")]
+    texts = {response.text for response in responses}
+    assert len(texts) > len({response.prompt_id for response in responses})
+    for annotator in (lin, chen):
+        while label_next(batch, annotator, 3):
+            pass
+    pages = {
+        "history": visit(lin).get("/history/"),
+        "items": visit(ma).get("/batches/first/tasks/"),
+        "quality": visit(ma).get("/batches/first/quality/lin/items/"),
+    }
+    missing = {(name, part) for name, page in pages.items() for part in texts if part not in text(page)}
+    assert missing == set()
