@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import Person, WellbeingSettings
+from annotation.models import ITEM_DISPLAY, Person, WellbeingSettings
 from annotation.selectors.guidelines import topic_labels
 
 MAX_POINTS = 10_000
@@ -91,12 +91,19 @@ class ReadingForm(forms.Form):
             "How severe an item is, is known from its dimension before anybody reads it; severe is 2 or more, of 3."
         ),
     )
+    text_size = forms.ChoiceField(label=_("Text size"), choices=Person.TextSize.choices)
+    line_height = forms.ChoiceField(label=_("Line height"), choices=Person.LineHeight.choices)
+    latin_serif = forms.BooleanField(
+        label=_("Latin letters with serifs"),
+        required=False,
+        help_text=_("Size, line height and letters are those of prompts and responses, on every page."),
+    )
     single_keys = forms.BooleanField(
         label=_("Single keys act"), required=False, help_text=_("Off: every shortcut is pressed with Alt.")
     )
 
     def __init__(self, data: Any = None, *, person: Person) -> None:
-        super().__init__(data, initial={"blur": person.blur, "single_keys": person.single_keys})
+        super().__init__(data, initial={name: getattr(person, name) for name in ITEM_DISPLAY})
 
 
 class TopicsForm(forms.Form):

@@ -20,6 +20,7 @@ from annotation.models.guidelines import Guideline, GuidelineNote, IntroductionR
 from annotation.models.imports import HeaderMapping, Import
 from annotation.models.jobs import Job
 from annotation.models.people import (
+    ITEM_DISPLAY,
     ApiToken,
     Invitation,
     OneTimeLink,
@@ -42,6 +43,7 @@ __all__ = [
     "ADJUDICATOR",
     "ANNOTATOR",
     "DECIDED_AGAIN",
+    "ITEM_DISPLAY",
     "MANAGER",
     "PRIORITY_STEP",
     "RESEARCHER",

@@ -40,8 +40,23 @@ class PersonManager(UserManager["Person"]):
             validate_password(password, person)
 
 
+ITEM_DISPLAY = ("blur", "text_size", "line_height", "latin_serif", "single_keys")
+"""The fields of how a person's own pages show items."""
+
+
 class Person(AbstractUser):
     """Whoever signs in, and whoever labels that were made elsewhere belong to (those cannot sign in)."""
+
+    class TextSize(models.TextChoices):
+        SMALL = "small", _("small")
+        USUAL = "usual", _("usual")
+        LARGE = "large", _("large")
+        LARGEST = "largest", _("largest")
+
+    class LineHeight(models.TextChoices):
+        TIGHT = "tight", _("tight")
+        USUAL = "usual", _("usual")
+        LOOSE = "loose", _("loose")
 
     class Blur(models.TextChoices):
         NEVER = "never", _("never")
@@ -72,6 +87,22 @@ class Person(AbstractUser):
         help_text=_("In place of everybody's; empty: everybody's."),
     )
     blur = models.CharField(_("blur until opened"), max_length=6, choices=Blur.choices, default=Blur.NEVER)
+    # How prompts and responses are set (styles/base.css).
+    text_size = models.CharField(
+        _("text size"),
+        max_length=7,
+        choices=TextSize.choices,
+        default=TextSize.USUAL,
+        db_default=TextSize.USUAL,
+    )
+    line_height = models.CharField(
+        _("line height"),
+        max_length=7,
+        choices=LineHeight.choices,
+        default=LineHeight.USUAL,
+        db_default=LineHeight.USUAL,
+    )
+    latin_serif = models.BooleanField(_("Latin text with serifs"), default=False, db_default=False)
     single_keys = models.BooleanField(
         _("single keys act"), default=True, help_text=_("Off: every shortcut is pressed with Alt.")
     )

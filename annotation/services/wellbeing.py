@@ -6,10 +6,11 @@ A topic that one person opts out of and a person's own budget are in services/pe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from django.db import transaction
 
-from annotation.models import Person, WellbeingSettings
+from annotation.models import ITEM_DISPLAY, Person, WellbeingSettings
 from annotation.services.audit import record
 
 
@@ -31,7 +32,10 @@ def set_wellbeing(
     record(actor=actor, verb="set_care", target="care", **values)
 
 
-def set_item_display(*, person: Person, blur: str, single_keys: bool) -> None:
-    """How the person's own pages show items; it is nobody else's business, so nothing is recorded of it."""
-    person.blur, person.single_keys = blur, single_keys
-    person.save(update_fields=["blur", "single_keys"])
+def set_item_display(*, person: Person, **display: Any) -> None:
+    """How the person's own pages show items (``ITEM_DISPLAY``); it is nobody else's business, so nothing is recorded
+    of it.
+    """
+    for name in ITEM_DISPLAY:
+        setattr(person, name, display[name])
+    person.save(update_fields=ITEM_DISPLAY)

@@ -104,10 +104,12 @@ const outbox = (() => {
     show();
   }
 
-  function show() {
+  // ``pressed``: somebody wants to know what became of the last one.
+  function show(pressed) {
     const here = note();
     if (!here) return;
-    const late = letters.filter((letter) => failures || Date.now() - letter.at >= SLOW).length;
+    const late = letters.filter((letter) => pressed || failures || Date.now() - letter.at >= SLOW).length;
+    page?.showWaiting(late, failures ? "offline" : "slow");
     const [name, value, more] = late ? ["waiting", late] : said;
     const text = value || name === "kept" ? here.dataset[name].replace(/\{\w+\}/, value) : "";
     here.classList.toggle("outbox--waiting", late > 0);

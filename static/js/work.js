@@ -34,6 +34,7 @@
     ahead.drop(form.dataset.item);
     if (outbox.items().includes(form.dataset.item)) wait();
     else lookAhead();
+    outbox.show();
   }
 
   // Sent already: the next item comes with an answer.
@@ -41,6 +42,14 @@
     sending = true;
     drafts.show(null);
     form.setAttribute("aria-busy", "true");
+  }
+
+  // The item on the screen was submitted, and no other is there yet. ``why``: ``offline`` or ``slow``.
+  function showWaiting(number, why) {
+    const note = form?.querySelector("[data-waits]");
+    if (!note) return;
+    const text = sending && number ? note.dataset[why].replace("{n}", number) : "";
+    if (note.textContent !== text) note.textContent = text;
   }
 
   // Whether an answer that brings a page may take the place of what is on the screen.
@@ -92,7 +101,10 @@
       outbox.whenEmpty(() => target.isConnected && target.requestSubmit());
     }
     if (target !== form) return;
-    if (sending || keys.isSecondPress()) return stop(event);
+    if (sending || keys.isSecondPress()) {
+      stop(event);
+      return sending && outbox.show(true);
+    }
     if (wellbeing.open() || keys.missing()) return stop(event); // nobody decides what was not seen
     tick();
     form.elements.seconds.value = drafts.seconds();
@@ -269,7 +281,7 @@
     extendLeases();
   }, 1000);
 
-  outbox.open({ wants, answered, elsewhere });
+  outbox.open({ wants, answered, elsewhere, showWaiting });
   setUp();
   outbox.send();
 })();

@@ -457,7 +457,7 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
     ),
     "a fault of a formula": (
         faulty,
-        "f:2 [prompt]: this cell holds an error of the spreadsheet (#N/A); mend it there.",
+        "f:2 [prompt]: this cell holds an error of the spreadsheet (#N/A); fix it there.",
         "f:2 [prompt]: 这个单元格是电子表格的错误值（#N/A）；请在表格中改正。",
     ),
     "an empty prompt": (text("编号,问题\n1,\n"), "f:2 [问题]: this is empty.", "f:2 [问题]: 此处为空。"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from uuid import uuid4
 from zoneinfo import ZoneInfo
@@ -447,12 +448,18 @@ def test_the_adjudicators_page_says_so_too(mixed: Batch, lin: Person, chen: Pers
     assert "Enough for today" in text(visit(wu).get(f"/disputes/{mixed.name}/"))
 
 
-def test_everybody_sets_for_themselves_how_items_are_shown(lin: Person):
+def test_everybody_sets_for_themselves_how_items_are_shown(mixed: Batch, lin: Person, chen: Person):
     visitor = visit(lin)
-    assert visitor.post("/account/wellbeing/", blur="severe").status_code == 302
+    display = {"blur": "severe", "text_size": "large", "line_height": "usual", "latin_serif": "on"}
+    assert visitor.post("/account/wellbeing/", **display).status_code == 302
     lin.refresh_from_db()
     assert (lin.blur, lin.single_keys) == ("severe", False)
-    assert visitor.post("/account/wellbeing/", blur="sometimes").status_code == 422
+    assert (lin.text_size, lin.line_height, lin.latin_serif) == ("large", "usual", True)
+    for wrong in ({"blur": "sometimes"}, {"text_size": "huge"}, {"line_height": ""}):
+        assert visitor.post("/account/wellbeing/", **display | wrong).status_code == 422
+    own, other = (re.search("<html[^>]*>", text(visit(reader).get("/account/")))[0] for reader in (lin, chen))
+    assert re.findall(r"data-[^\s>]+", own) == ['data-text-size="large"', "data-latin-serif"]
+    assert "data-" not in other
     acts = AuditEvent.objects.filter(target="person:lin", actor=lin)
     assert set(acts.values_list("verb", flat=True)) == {"sign_in"}
 
