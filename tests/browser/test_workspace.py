@@ -495,3 +495,27 @@ def test_offline_the_submitted_item_says_that_it_is_saved_and_how_many_wait(
     assert sorted(list_values(lin)) == [2, 3]
     expect(page.locator(".work__read")).to_have_css("opacity", "1")
     expect(note).to_be_hidden()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
+def test_nothing_moves_when_the_page_confirms_something(
+    sign_in: SignIn, batch: Batch, lin: Person, width: int, height: int
+) -> None:
+    page = sign_in(lin)
+    page.set_viewport_size({"width": width, "height": height})
+    start(page)
+
+    def places() -> list[dict[str, float] | None]:
+        parts = (".work__read", ".work__buttons > .button--primary")
+        return [page.locator(part).bounding_box() for part in parts]
+
+    before = places()
+    press(page, "s")
+    press(page, "1", "Enter")
+    confirmation = page.get_by_text("Skipped: it goes to someone else.")
+    expect(confirmation).to_be_visible()
+    assert [(box["x"], box["y"]) for box in places()] == [(box["x"], box["y"]) for box in before]
+    answer(page, "3", "Enter")
+    sent(page)
+    expect(confirmation).to_be_hidden()
+    assert [(box["x"], box["y"]) for box in places()] == [(box["x"], box["y"]) for box in before]
