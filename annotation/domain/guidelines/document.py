@@ -319,11 +319,13 @@ class GuidelineDocument(Frozen):
         known = self.dimension(dimension or "")
         return known.severity if known else 0
 
-    def topic_of(self, dimension: str | None, subcomponent: str | None) -> tuple[LocalizedText, ...]:
-        """The labels of the dimension and of its subcomponent, as far as the guideline knows them."""
+    def list_topic(
+        self, dimension: str | None, subcomponent: str | None
+    ) -> tuple[Dimension | Subcomponent, ...]:
+        """The dimension and its subcomponent, as far as the guideline knows them."""
         known = self.dimension(dimension or "")
-        parts = [part.label for part in known.subcomponents if part.name == subcomponent] if known else []
-        return (known.label, *parts) if known else ()
+        parts = [part for part in known.subcomponents if part.name == subcomponent] if known else []
+        return (known, *parts) if known else ()
 
     @property
     def nominal_criteria(self) -> frozenset[str]:

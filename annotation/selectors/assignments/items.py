@@ -11,7 +11,7 @@ from uuid import UUID
 
 from annotation.core.errors import N_, NotFound
 from annotation.domain.annotations import list_judged_turns, list_markable_texts
-from annotation.domain.guidelines import Criterion, GuidelineDocument, LocalizedText
+from annotation.domain.guidelines import Criterion, Dimension, GuidelineDocument, Subcomponent
 from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, Person, Task
 from annotation.models.sql.annotations import read_handout
 
@@ -30,7 +30,7 @@ class WorkItem:
     the questions about it: one that is asked of each turn stands there once for each turn that is judged.
 
     ``guideline`` is the sha256 of the ``document`` that the ``criteria`` are of; ``severity`` is the dimension's.
-    ``topic`` is what the guideline calls the dimension and the subcomponent, as far as it knows them.
+    ``topic`` is the dimension and the subcomponent, as far as the guideline knows them.
     """
 
     assignment: UUID
@@ -45,7 +45,7 @@ class WorkItem:
     language: str = ""
     guideline: str = ""
     severity: int = 0
-    topic: tuple[LocalizedText, ...] = ()
+    topic: tuple[Dimension | Subcomponent, ...] = ()
 
 
 def build_item(assignment: Assignment) -> WorkItem:
@@ -67,7 +67,7 @@ def build_item(assignment: Assignment) -> WorkItem:
         language=item.language,
         guideline=item.guideline.sha256,
         severity=document.severity_of(item.dimension),
-        topic=document.topic_of(item.dimension, item.subcomponent),
+        topic=document.list_topic(item.dimension, item.subcomponent),
     )
 
 

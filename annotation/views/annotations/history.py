@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.functional import cached_property
 from django.utils.http import urlencode
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
@@ -56,6 +57,7 @@ from annotation.views.annotations.outcomes import (
 from annotation.views.annotations.workspace import (
     WorkRefusal,
     describe_refusal,
+    describe_topic,
     item_choices,
     leave_page,
     list_questions,
@@ -228,6 +230,7 @@ def show_item(
     context: dict[str, Any] = {
         "item": item,
         "turns": mark_turns(item, {OWN_GROUP: done.evidence}),
+        "topic": describe_topic(item, get_language() or "en"),
         "questions": list_questions(item, criteria, form.answers() if form else done.labels),
         "values": list_typed_values(form) if form else submitted_values(done),
         "submitted": done,

@@ -20,7 +20,7 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.formatting import format_compact
 from annotation.domain.annotations import FLAGS, flag_text
-from annotation.domain.guidelines import NA, Criterion, localize
+from annotation.domain.guidelines import NA, Criterion, find_language, localize
 from annotation.domain.guidelines.values import strip_turn
 from annotation.forms.annotations import SKIP_REASONS, WorkForm
 from annotation.models import Assignment, Batch, Person
@@ -152,7 +152,7 @@ def item_context(
         "item": item,
         "turns": mark_turns(item, {}),
         "introduction": localize_introduction(item.document),
-        "topic": [localize(label, language) for label in item.topic],
+        "topic": describe_topic(item, language),
         "questions": list_questions(item, item.criteria, answers),
         "values": list_typed_values(form) if form else list_saved_values(saved) if saved else {},
         "saved": saved,
@@ -165,6 +165,18 @@ def item_context(
         "care": build_item_wellbeing(reader, item.severity),
         **item_choices(assignment.batch),
     }
+
+
+def describe_topic(item: WorkItem, language: str) -> list[dict[str, str]]:
+    """What the item is about, in the reader's language, as far as the guideline has it."""
+    return [
+        {
+            "label": localize(part.label, language),
+            "definition": localize(part.definition, language),
+            "lang": find_language(part.definition, language),
+        }
+        for part in item.topic
+    ]
 
 
 def item_choices(batch: Batch) -> dict[str, Any]:

@@ -438,3 +438,23 @@ def test_items_of_one_prompt_differ_by_their_response_in_every_list(
     }
     missing = {(name, part) for name, page in pages.items() for part in texts if part not in text(page)}
     assert missing == set()
+
+
+@pytest.mark.parametrize(("language", "form"), [("en", "en"), ("zh-hans", "zh")])
+def test_the_definitions_of_the_dimension_and_the_subcomponent_stand_beside_the_question(
+    lin: Person, chen: Person, language: str, form: str
+) -> None:
+    corpus = make_corpus(prompts=1, models=["m"], name="c", dimensions=["Fairness"])
+    Prompt.objects.filter(dataset=corpus).update(subcomponent="Toxic language")
+    flames = FLAMES_GUIDELINE.load()
+    batch = make_batch(flames, corpus, annotators=[lin, chen], name="flames")
+    visitor = visit(lin, language=language)
+    fairness, toxic = flames.document.list_topic("Fairness", "Toxic language")
+    other = next(part for part in fairness.subcomponents if part.name != "Toxic language")
+    work = text(visitor.get("/work/flames/"))
+    label_next(batch, lin, 3, "fairness")
+    own = text(visitor.get(f"/history/{Assignment.objects.get(person=lin, state='submitted').pk}/"))
+    for page in (work, own):
+        assert fairness.definition[form] in page
+        assert toxic.definition[form] in page
+        assert other.definition[form] not in page
