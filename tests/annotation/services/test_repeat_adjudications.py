@@ -301,7 +301,9 @@ def plain(page: str, item: Assignment) -> str:
     page = page.replace(str(item.pk), "ITEM")
     page = re.sub(r'(name="key" value|csrfmiddlewaretoken" value|data-saved|nonce)="[^"]*"', "", page)
     return re.sub(
-        r"(number|Answer|question) \d+|<span>\w+</span>|X-CSRFToken[^}]*|(Safe|Unsafe) prompts", "", page
+        r"(number|Answer|question) \d+|<span>\w+</span>|X-CSRFToken[^}]*|(Safe|Unsafe) prompts|<dd[^<]*</dd>",
+        "",
+        page,
     )
 
 
