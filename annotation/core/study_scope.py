@@ -37,20 +37,21 @@ def get_study_scope() -> frozenset[int] | None:
 
 def set_study_scope(studies: Iterable[int] | None) -> None:
     """From here on, until the ``limit_to_studies`` around it ends."""
-    _scope.set(_build_scope(studies))
+    _scope.set(_build_scope(studies, _scope.get()))
 
 
 @contextmanager
-def limit_to_studies(studies: Iterable[int] | None) -> Iterator[None]:
-    token = _scope.set(_build_scope(studies))
+def limit_to_studies(studies: Iterable[int] | None, *, afresh: bool = False) -> Iterator[None]:
+    """``afresh``: it knows no facts of the scope around it, which may be a worker's that runs for days."""
+    token = _scope.set(_build_scope(studies, None if afresh else _scope.get()))
     try:
         yield
     finally:
         _scope.reset(token)
 
 
-def _build_scope(studies: Iterable[int] | None) -> _Scope:
-    return replace(_scope.get() or _Scope(), studies=None if studies is None else frozenset(studies))
+def _build_scope(studies: Iterable[int] | None, outer: _Scope | None) -> _Scope:
+    return replace(outer or _Scope(), studies=None if studies is None else frozenset(studies))
 
 
 def remember_in_scope(read: Callable[[frozenset[int]], T]) -> T:

@@ -177,7 +177,7 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
     if job is None:
         return Job.objects.get(pk=job_id)
     studies = None if job.study_id is None else [job.study_id]
-    with exit_on_sigterm(), _Heartbeat(job), limit_to_studies(studies):
+    with exit_on_sigterm(), _Heartbeat(job), limit_to_studies(studies, afresh=True):
         try:
             result = _get_handler(job.kind)(JobContext(job, watcher))
         except (KeyboardInterrupt, SystemExit):

@@ -197,7 +197,7 @@ def find_labelling_end(person: Person) -> LabellingEnd | None:
 
 
 def list_whole_days(counted: Mapping[date, int], last: date) -> Sequence[int]:
-    """The numbers of the latest days before ``last``, at most ``SHOWN`` of them, from the first with any work on."""
+    """The numbers of the latest days before ``last``, at most ``MAX_DAYS`` of them, from the first with any work on."""
     began = min((day for day, n in counted.items() if n), default=last)
     days = [last - timedelta(days=back) for back in range(MAX_DAYS, 0, -1)]
     return [counted.get(day, 0) for day in days if day >= began]

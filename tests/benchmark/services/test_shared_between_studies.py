@@ -122,6 +122,15 @@ def test_what_is_shared_is_read_once_and_again_after_a_change(
             assert [kind.objects.count() for kind in (Dataset, GoldRelease, Scorer)] == [1, 1, 1]
 
 
+def test_a_job_reads_what_was_shared_since_its_worker_began(owned: Part, gamma: Study):
+    with limit_to_studies(None):
+        with limit_to_studies([gamma.pk]):
+            assert not Dataset.objects.exists()
+        owned.run.dataset.shared_with.add(gamma)  # as another process does
+        with limit_to_studies([gamma.pk], afresh=True):
+            assert Dataset.objects.exists()
+
+
 def test_what_a_refused_act_began_to_share_is_forgotten(owned: Part, gamma: Study, ma: Person):
     with limit_to_studies([gamma.pk]):
         Dataset.objects.create(study=gamma, name=owned.run.dataset.name)
