@@ -237,8 +237,12 @@ def _find_newer_releases(runs: Sequence[BenchmarkRun]) -> dict[int, GoldRelease]
 
 def _list_heirs(release: int, heirs: Mapping[int, Sequence[int]]) -> set[int]:
     """Those that superseded the release, one after another; ``heirs`` are those that superseded it at once."""
-    direct = set(heirs.get(release, ()))
-    return direct.union(*(_list_heirs(heir, heirs) for heir in direct))
+    reached, waiting = set[int](), [release]
+    while waiting:
+        new = set(heirs.get(waiting.pop(), ())) - reached
+        reached |= new
+        waiting += new
+    return reached
 
 
 def _list_runs_with_added(runs: Sequence[BenchmarkRun]) -> set[int]:
