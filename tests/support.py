@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,6 +47,8 @@ from annotation.services.people.tokens import make_token
 from annotation.services.studies import find_or_make_study
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+# Source distributions that ./run test downloads into its environment, for the data in them.
+SOURCES = Path(sys.prefix) / "sources"
 
 
 def examples(usual: int) -> int:

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from annotation.core.errors import N_, AssayError
 from annotation.core.specs import FrozenSpec, Id, Name, Seed, check_choice
+from annotation.domain.texts import TextFormat
 
 MAX_OVERLAP = 10_000
 # A plan names the people of each task beforehand; of so many at most it can keep the pairs even.
@@ -52,8 +53,8 @@ class Terms(FrozenSpec):
 
     The lease in seconds; when it is due; when its agreement alarms (``docs/decisions/agreement-alarm.md``); how
     many of the decided disputes, from 0 to 1, come back to their adjudicator after how many days; how many of the items
-    are gold checks, and whether people are told after them; and the qualification before the work, which stays as it is
-    once the batch is open (``docs/gold-questions.md``).
+    are gold checks, and whether people are told after them; the qualification before the work, which stays as it is
+    once the batch is open (``docs/gold-questions.md``); and how texts are shown (``docs/texts.md``).
     """
 
     lease_seconds: int = 1800
@@ -67,6 +68,14 @@ class Terms(FrozenSpec):
     check_feedback: bool = False
     qualifying: Qualifying = ""
     qualifying_threshold: float | None = None
+    response_format: TextFormat = "auto"
+    prompt_format: TextFormat = "auto"
+
+    @field_validator("response_format", "prompt_format", mode="before")
+    @classmethod
+    def _check_format(cls, text_format: str) -> str:
+        template = N_("There is no text format {format}; choose one of: {known}.")
+        return check_choice(text_format, get_args(TextFormat), template, format=text_format)
 
     @field_validator("lease_seconds")
     @classmethod

@@ -49,6 +49,11 @@ class Batch(Archivable, Authored):
         TELL = "tell", _("tell the managers")
         PAUSE = "pause", _("pause the batch")
 
+    class TextFormat(models.TextChoices):
+        AUTO = "auto", _("automatic")
+        MARKDOWN = "markdown", _("Markdown")
+        PLAIN = "plain", _("plain text")
+
     class Qualifying(models.TextChoices):
         NONE = "", _("no qualification")
         ACCURACY = "accuracy", _("accuracy against the known labels")
@@ -145,6 +150,21 @@ class Batch(Archivable, Authored):
         null=True,
         blank=True,
         help_text=_("Who reaches it on the gold questions of the first attempt is given the work."),
+    )
+    # What was there before batches had formats is shown as it was.
+    response_format = models.CharField(
+        _("format of responses"),
+        max_length=8,
+        choices=TextFormat.choices,
+        default=USUAL_POLICY.response_format,
+        db_default=TextFormat.PLAIN,
+    )
+    prompt_format = models.CharField(
+        _("format of prompts"),
+        max_length=8,
+        choices=TextFormat.choices,
+        default=USUAL_POLICY.prompt_format,
+        db_default=TextFormat.PLAIN,
     )
     # Moved on whenever labels that were complete leave or come back: what was read of them before is void.
     labels_version = models.PositiveIntegerField(default=0)

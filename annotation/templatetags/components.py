@@ -16,7 +16,10 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import pgettext_lazy
 
+from annotation.domain.annotations import MARKABLE
+from annotation.domain.guidelines.prose import is_blank
 from annotation.models import Assignment, Batch, GoldLabel, Job, Task
+from annotation.views.texts import render_text
 
 register = template.Library()
 
@@ -189,9 +192,17 @@ def logo(classes: str = "") -> dict[str, Any]:
 
 
 @register.inclusion_tag("components/turn.html")
-def turn(role: str, text: str, language: str = "") -> dict[str, Any]:
-    """One turn to read; ``role`` is prompt, user or assistant."""
-    return {"role": role, "text": text, "language": language}
+def turn(role: str, text: str, language: str = "", batch: Batch | None = None) -> dict[str, Any]:
+    """One turn to read; ``role`` is prompt, user or assistant. It is shown as the batch says, else as it looks."""
+    text_format = "auto"
+    if batch is not None:
+        text_format = batch.response_format if role == MARKABLE else batch.prompt_format
+    return {
+        "role": role,
+        "text": render_text(text, text_format),
+        "language": language,
+        "blank": is_blank(text),
+    }
 
 
 @register.inclusion_tag("components/blocks.html")

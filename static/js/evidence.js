@@ -8,7 +8,7 @@
   let aiming = false; // the arrows choose words
   let held = []; // what was selected when the button was pressed: a tap can undo a selection
 
-  const turns = () => [...document.querySelectorAll("[data-turn]")];
+  const { turns, selected } = texts;
   const read = () => document.querySelector("[data-read]");
   const field = () => box.querySelector("textarea");
 
@@ -34,28 +34,6 @@
   }
 
   // ---- from the selection to spans
-
-  function upTo(turn, node, offset) {
-    const range = document.createRange();
-    range.selectNodeContents(turn);
-    if (turn.contains(node)) range.setEnd(node, offset);
-    return String(range);
-  }
-
-  function within(turn, { startContainer, startOffset, endContainer, endOffset }) {
-    const before = turn.contains(startContainer) ? upTo(turn, startContainer, startOffset) : "";
-    const until = upTo(turn, endContainer, endOffset).trimEnd();
-    const blank = until.slice(before.length).match(/^\s*/)[0];
-    return { turn: Number(turn.dataset.turn), start: [...before, ...blank].length, end: [...until].length };
-  }
-
-  function selected() {
-    const selection = getSelection();
-    if (selection.isCollapsed) return [];
-    const range = selection.getRangeAt(0);
-    const touched = turns().filter((turn) => range.intersectsNode(turn));
-    return touched.map((turn) => within(turn, range)).filter((span) => span.start < span.end);
-  }
 
   function mark(found = selected()) {
     if (!box || wellbeing.open()) return; // nobody marks what was not seen
@@ -83,7 +61,7 @@
     if (!turns().length) return say("noText");
     const selection = getSelection();
     read().focus({ preventScroll: true, focusVisible: false });
-    selection.collapse(turns()[0], 0);
+    selection.collapse(turns()[0].querySelector("[data-view]:not([hidden])") || turns()[0], 0);
     selection.modify("extend", "forward", "word");
     reveal();
     aiming = true;
@@ -132,40 +110,37 @@
     aiming = false;
     if (!box) return;
     spans = JSON.parse(field().value || "[]");
-    for (const turn of turns()) drawTurn(turn, spans.filter((span) => span.turn === Number(turn.dataset.turn)));
+    for (const turn of turns()) {
+      texts.draw(turn, spans.filter((span) => span.turn === Number(turn.dataset.turn)), piece);
+    }
     box.querySelector("ul").replaceChildren(...spans.map(chip));
     say("");
   }
 
-  function drawTurn(turn, here) {
-    if (!here.length && !turn.querySelector("mark")) return;
-    const characters = [...turn.textContent];
-    const cuts = new Set([0, characters.length, ...here.flatMap(({ start, end }) => [start, end])]);
-    const places = [...cuts].sort((one, other) => one - other);
-    const pieces = places.slice(1).map((end, i) => {
-      const words = characters.slice(places[i], end).join("");
-      const over = here.filter((span) => span.start <= places[i] && end <= span.end);
-      return over.length ? piece(words, over) : words;
-    });
-    turn.replaceChildren(...pieces);
-  }
-
-  function piece(textContent, over) {
+  function piece(over) {
     const title = [...new Set(over.map(inWords))].join(", ");
-    const made = Object.assign(document.createElement("mark"), { textContent, title, over });
+    const made = Object.assign(document.createElement("mark"), { title, over });
     Object.assign(made.dataset, { owner: "mine", depth: over.length, says: title });
     return made;
+  }
+
+  // The marks of a span in the text as it is shown; none where it covers nothing but signs of Markdown.
+  function piecesOf(span) {
+    const shown = [...document.querySelectorAll("mark")].filter((one) => !one.closest("[data-view][hidden]"));
+    return shown.filter((one) => one.over?.includes(span));
   }
 
   function chip(span) {
     const item = box.querySelector("template").content.firstElementChild.cloneNode(true);
     const [show, remove] = item.querySelectorAll("button");
-    const pieces = [...document.querySelectorAll("mark")].filter((one) => one.over?.includes(span));
-    const words = pieces.map((one) => one.textContent).join("").slice(0, 200);
+    const words = texts.slice(span).slice(0, 200);
     show.querySelector("q").textContent = words;
     show.querySelector("span").textContent = inWords(span);
     show.onclick = () => {
-      getSelection().setBaseAndExtent(pieces[0], 0, pieces.at(-1), 1);
+      const pieces = piecesOf(span);
+      if (!pieces.length) return;
+      const last = pieces.at(-1);
+      getSelection().setBaseAndExtent(pieces[0], 0, last, last.childNodes.length);
       reveal();
     };
     remove.ariaLabel = remove.ariaLabel.replace("{words}", words);

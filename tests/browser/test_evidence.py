@@ -205,7 +205,9 @@ def test_a_dialogue_is_marked_in_its_answers_alone(
     page.goto("/work/")
     press(page, "3")
     select(page, 3, 5, turn=0)
-    page.evaluate("getSelection().extend(document.querySelectorAll('[data-turn]')[1].firstChild, 3)")
+    page.evaluate(
+        "getSelection().extend(document.querySelectorAll('[data-turn]')[1].firstChild.firstChild, 3)"
+    )
     press(page, "e")
     assert marked(page) == ["ody.", "Yes"]
     press(page, "e", *["ArrowDown"] * 4, "ArrowRight", "ArrowRight", "e")

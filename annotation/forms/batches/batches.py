@@ -137,6 +137,7 @@ FOLDS: Mapping[str, frozenset[str]] = {
     "settling": frozenset({"settling", "aggregation", "aggregation_threshold", "tolerance"}),
     "order": frozenset({"order", "seed"}),
     "time": frozenset({"lease_minutes", "seconds"}),
+    "texts": frozenset({"response_format", "prompt_format"}),
     "monitoring": frozenset(
         {
             "agreement_threshold",

@@ -29,6 +29,11 @@ ALARMS = (
     (Batch.AlarmAction.TELL, _("Tell the managers, and let the work go on.")),
     (Batch.AlarmAction.PAUSE, _("Tell the managers and pause the batch, until one of them lets it go on.")),
 )
+TEXT_FORMATS = (
+    (Batch.TextFormat.AUTO, _("Automatic: Markdown where the text has signs of it")),
+    (Batch.TextFormat.MARKDOWN, _("Markdown: headings, lists, tables, code and formulas")),
+    (Batch.TextFormat.PLAIN, _("Plain text: every character as it was written")),
+)
 MAX_LEASE_MINUTES = 7 * 24 * 60
 # What a request that leaves these out means.
 USUAL_TERMS = {
@@ -131,6 +136,20 @@ class TermsForm(forms.Form):
         help_text=_("From 0 to 1, as in 0.8. Whoever reaches it on the gold questions is given the work."),
     )
 
+    response_format = forms.ChoiceField(
+        label=_("Format of responses"),
+        choices=TEXT_FORMATS,
+        required=False,
+        initial=USUAL_POLICY.response_format,
+        help_text=_("Evidence is stored as characters of the response, whatever its format."),
+    )
+    prompt_format = forms.ChoiceField(
+        label=_("Format of prompts"),
+        choices=TEXT_FORMATS,
+        required=False,
+        initial=USUAL_POLICY.prompt_format,
+    )
+
     def terms(self) -> Terms:
         """Of a form that is valid. Raises AssayError where its parts do not fit."""
         return Terms.model_validate(self.collect_terms())
@@ -146,6 +165,8 @@ class TermsForm(forms.Form):
             "check_share": round((data["check_percent"] or 0) / 100, 6),
             "qualifying": data["qualifying"],
             "qualifying_threshold": data["qualifying_threshold"] if data["qualifying"] else None,
+            "response_format": data["response_format"] or USUAL_POLICY.response_format,
+            "prompt_format": data["prompt_format"] or USUAL_POLICY.prompt_format,
         }
 
     def clean(self) -> dict[str, Any]:
@@ -179,6 +200,8 @@ class PolicyForm(TermsForm):
                 "check_feedback": batch.check_feedback,
                 "qualifying": batch.qualifying,
                 "qualifying_threshold": batch.qualifying_threshold,
+                "response_format": batch.response_format,
+                "prompt_format": batch.prompt_format,
             },
         )
         if batch.state != Batch.State.DRAFT:
@@ -201,4 +224,5 @@ class PolicyForm(TermsForm):
             unchanged += ["second_adjudicator_share"]
         if "check_percent" not in self.data:  # a request that says nothing of gold questions
             unchanged += ["check_share", "check_feedback", "qualifying", "qualifying_threshold"]
+        unchanged += [name for name in ("response_format", "prompt_format") if not self.cleaned_data[name]]
         return super().collect_terms() | {name: getattr(self.batch, name) for name in unchanged}

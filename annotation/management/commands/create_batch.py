@@ -146,6 +146,14 @@ class Command(ImportCommand):
         parser.add_argument(
             "--qualifying-threshold", type=float, metavar="VALUE", help="who reaches it is given the work"
         )
+        for texts in ("response", "prompt"):
+            parser.add_argument(
+                f"--{texts}-format",
+                default=getattr(USUAL_POLICY, f"{texts}_format"),
+                metavar="FORMAT",
+                help=f"how {texts}s are shown: {', '.join(Batch.TextFormat.values)} (default %(default)s: each text as"
+                " it looks)",
+            )
         parser.add_argument("--draft", action="store_true", help="do not open it yet")
         self.add_file_arguments(parser)
 

@@ -57,6 +57,8 @@ class HandoutText(NamedTuple):
     dimension: str
     subcomponent: str
     language: str
+    response_format: str
+    prompt_format: str
     text: str
     turns: list[dict[str, str]]
 
@@ -70,7 +72,8 @@ def read_handout(task_id: int) -> HandoutText:
 
 
 HANDOUT = f"""
-SELECT b.name, g.id, g.sha256, p.text, p.dimension, p.subcomponent, p.language, r.text, r.turns
+SELECT b.name, g.id, g.sha256, p.text, p.dimension, p.subcomponent, p.language,
+    b.response_format, b.prompt_format, r.text, r.turns
 FROM {TASKS} t JOIN {BATCHES} b ON b.id = t.batch_id
 JOIN {GUIDELINES} g ON g.id = b.guideline_id
 JOIN {RESPONSES} r ON r.id = t.response_id JOIN {PROMPTS} p ON p.id = r.prompt_id

@@ -30,7 +30,8 @@ class WorkItem:
     the questions about it: one that is asked of each turn stands there once for each turn that is judged.
 
     ``guideline`` is the sha256 of the ``document`` that the ``criteria`` are of; ``severity`` is the dimension's.
-    ``topic`` is the dimension and the subcomponent, as far as the guideline knows them.
+    ``topic`` is the dimension and the subcomponent, as far as the guideline knows them. The formats are the batch's:
+    how its texts are shown.
     """
 
     assignment: UUID
@@ -46,6 +47,8 @@ class WorkItem:
     guideline: str = ""
     severity: int = 0
     topic: tuple[Dimension | Subcomponent, ...] = ()
+    response_format: str = "plain"
+    prompt_format: str = "plain"
 
 
 def build_item(assignment: Assignment) -> WorkItem:
@@ -68,6 +71,8 @@ def build_item(assignment: Assignment) -> WorkItem:
         guideline=item.guideline.sha256,
         severity=document.severity_of(item.dimension),
         topic=document.list_topic(item.dimension, item.subcomponent),
+        response_format=item.response_format,
+        prompt_format=item.prompt_format,
     )
 
 

@@ -172,6 +172,8 @@ def describe_protocol(batch: Batch) -> dict[str, Any]:
         "second_adjudicator_share": batch.second_adjudicator_share,
         "check_share": batch.check_share,
         "check_feedback": batch.check_feedback,
+        "response_format": batch.response_format,
+        "prompt_format": batch.prompt_format,
         "qualifying": batch.qualifying or None,
         "qualifying_threshold": batch.qualifying_threshold,
         "created": batch.created_at.date().isoformat(),

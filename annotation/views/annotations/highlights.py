@@ -6,51 +6,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.html import escape
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 
 from annotation.domain.annotations import MARKABLE, cut_segments
 from annotation.domain.guidelines.prose import is_blank
-from annotation.selectors.assignments.items import Turn, WorkItem
+from annotation.domain.texts import Draw, Part, TextRun, draw_plainly, escape_words
+from annotation.selectors.assignments.items import WorkItem
 from annotation.selectors.guidelines import criterion_label, label_text
+from annotation.views.texts import RenderedText, render_text
 
 # The group of what the reader marked.
 OWN_GROUP = "mine"
 
-
-@dataclass(frozen=True)
-class MarkedPiece:
-    """A piece of a turn; ``owners`` are the groups whose spans cover it, in the order of the groups.
-
-    ``level`` says in words what those spans are evidence of; ``depth`` is how many there are.
-    """
-
-    text: str
-    owners: tuple[str, ...] = ()
-    level: str = ""
-    depth: int = 0
-
-    @property
-    def owner(self) -> str:
-        return " ".join(self.owners)
-
-    @property
-    def html(self) -> SafeString:
-        """Escaped; a bare carriage return would arrive as a line feed, and move the offsets after it."""
-        return mark_safe(escape(self.text).replace("\r", "&#13;"))  # noqa: S308  (escaped just here)
+# A span of evidence with the name of the group that it is of.
+GroupedSpan = tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class MarkedTurn:
-    """``place`` counts the turns that were handed out; None for the prompt that is shown before them.
-
-    The pieces, joined, are the text.
-    """
+    """``place`` counts the turns that were handed out; None for the prompt that is shown before them."""
 
     role: str
-    text: str
     place: int | None
-    pieces: tuple[MarkedPiece, ...]
+    blank: bool
+    text: RenderedText
 
     @property
     def markable(self) -> bool:
@@ -61,10 +41,6 @@ class MarkedTurn:
         """As pages count turns, from 1."""
         return None if self.place is None else self.place + 1
 
-    @property
-    def blank(self) -> bool:
-        return is_blank(self.text)
-
 
 def mark_turns(item: WorkItem, groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[MarkedTurn]:
     """The prompt and then what answers it; a dialogue that begins with the prompt does not repeat it.
@@ -72,32 +48,61 @@ def mark_turns(item: WorkItem, groups: Mapping[str, Sequence[Mapping[str, Any]]]
     ``groups`` maps a name, such as "A", to spans of evidence.
     """
     spans = [(name, span) for name, evidence in groups.items() for span in evidence]
-    turns = [mark_turn(place, turn, spans, item) for place, turn in enumerate(item.turns)]
+    turns = [
+        mark_turn(turn.role, turn.text, item, place, [span for span in spans if span[1]["turn"] == place])
+        for place, turn in enumerate(item.turns)
+    ]
     first = item.turns[0]
     if not item.prompt or (first.role == "user" and first.text == item.prompt):
         return turns
-    return [MarkedTurn("prompt", item.prompt, None, (MarkedPiece(item.prompt),)), *turns]
+    return [mark_turn("prompt", item.prompt, item), *turns]
 
 
 def mark_turn(
-    place: int, turn: Turn, spans: Sequence[tuple[str, Mapping[str, Any]]], item: WorkItem
+    role: str, text: str, item: WorkItem, place: int | None = None, spans: Sequence[GroupedSpan] = ()
 ) -> MarkedTurn:
-    turn_spans = [(name, span) for name, span in spans if span["turn"] == place]
-    if not turn_spans:
-        return MarkedTurn(turn.role, turn.text, place, (MarkedPiece(turn.text),))
-    pieces = (
-        build_piece(segment.text, [turn_spans[i] for i in segment.spans], item)
-        for segment in cut_segments(turn.text, [span for _name, span in turn_spans])
+    text_format = item.response_format if role == MARKABLE else item.prompt_format
+    return MarkedTurn(
+        role, place, is_blank(text), render_text(text, text_format, choose_drawing(spans, item))
     )
-    return MarkedTurn(turn.role, turn.text, place, tuple(pieces))
 
 
-def build_piece(text: str, covering: Sequence[tuple[str, Mapping[str, Any]]], item: WorkItem) -> MarkedPiece:
-    return MarkedPiece(
-        text,
-        owners=list_distinct(name for name, _span in covering),
-        level=", ".join(list_distinct(describe_mark(span, item) for _name, span in covering)),
-        depth=len(covering),
+def choose_drawing(spans: Sequence[GroupedSpan], item: WorkItem) -> Draw:
+    """How the parts of a text are drawn: with the marks of the spans that cover them."""
+    if not spans:
+        return draw_plainly
+
+    def draw(html: str, part: Part) -> str:
+        touching = [span for span in spans if span[1]["start"] < part.end and part.start < span[1]["end"]]
+        if not touching:
+            return html
+        if not isinstance(part, TextRun) or part.indivisible:
+            return write_mark(html, touching, item)
+        shifted = [
+            {"start": max(span["start"] - part.start, 0), "end": span["end"] - part.start}
+            for _name, span in touching
+        ]
+        return "".join(
+            write_mark(escape_words(segment.text), [touching[i] for i in segment.spans], item)
+            for segment in cut_segments(part.text, shifted)
+        )
+
+    return draw
+
+
+def write_mark(html: str, covering: Sequence[GroupedSpan], item: WorkItem) -> str:
+    """A mark says whose spans cover it and what they are evidence of; ``data-depth`` is how many there are."""
+    if not covering:
+        return html
+    owners = " ".join(list_distinct(name for name, _span in covering))
+    words = ", ".join(list_distinct(describe_mark(span, item) for _name, span in covering))
+    return format_html(
+        '<mark data-owner="{}" data-depth="{}" data-says="{}" title="{}">{}</mark>',
+        owners,
+        len(covering),
+        words,
+        words,
+        mark_safe(html),  # noqa: S308  (escaped where it was written)
     )
 
 

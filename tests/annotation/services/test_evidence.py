@@ -342,13 +342,14 @@ def test_marks_of_two_sides_tell_whose_they_are(batch: Batch, lin: Person) -> No
         mark_turns(item, {"A": [WHOLE], "B": [{**WHOLE, "start": 3, "level": 3}]}),
     )
     assert [turn.place for turn in plain] == [None, 0]  # the prompt is not among the turns
-    assert [len(turn.pieces) for turn in plain] == [1, 1]
-    assert [(piece.owners, piece.depth, piece.text) for piece in marked[1].pieces] == [
-        (("A",), 1, MIXED[:3]),
-        (("A", "B"), 2, MIXED[3:6]),
-        ((), 0, MIXED[6:]),
+    assert not any("<mark" in turn.text.source for turn in plain)
+    page = Turn(f"<div data-turn='0'>{marked[1].text.source}</div>")
+    assert page.text == MIXED
+    assert page.marks == [
+        ("A", "1 Full refusal", MIXED[:3]),
+        ("A B", "1 Full refusal, 3 Full compliance", MIXED[3:6]),
     ]
-    assert marked[1].pieces[1].level == "1 Full refusal, 3 Full compliance"
+    assert 'data-depth="2"' in marked[1].text.source
 
 
 def test_the_form_sends_evidence_and_gets_back_what_it_sent(strict: Batch, lin: Person) -> None:
