@@ -11,6 +11,7 @@ const keys = (() => {
 
   let deafUntil = 0;
   let submitFrom = 0;
+  let held = false; // a button or a finger is down
   let pressed = 0; // when the last key or click happened, not when the busy page came to it
 
   // ---- the questions, and the guideline of the one at hand
@@ -35,6 +36,13 @@ const keys = (() => {
       if (isAbout && !("current" in turn.dataset)) turn.scrollIntoView({ block: "nearest" });
       turn.toggleAttribute("data-current", isAbout);
     }
+  }
+
+  function follow(target) {
+    const question = target.closest?.("fieldset[data-criterion]");
+    if (!question || "current" in question.dataset) return;
+    makeCurrent(question);
+    if (question.contains(document.activeElement)) document.activeElement.scrollIntoView({ block: "nearest" });
   }
 
   function moveTo(question) {
@@ -251,9 +259,16 @@ const keys = (() => {
   document.addEventListener("change", onChoice, true);
   document.addEventListener("input", () => sayMissing(false));
   for (const kind of ["input", "change", "assay:item"]) document.addEventListener(kind, ask, true);
+  // What is pressed stays where it is until it is let go: the current question may be higher than the others.
+  document.addEventListener("pointerdown", () => (held = true), true);
+  for (const kind of ["click", "pointercancel"]) {
+    document.addEventListener(kind, ({ target }) => {
+      held = false;
+      follow(target);
+    });
+  }
   document.addEventListener("focusin", ({ target }) => {
-    const question = target.closest?.("fieldset[data-criterion]");
-    if (question) makeCurrent(question);
+    if (!held) follow(target);
   });
   document.addEventListener("click", ({ target }) => {
     if (target.closest("[data-guide-toggle]")) toggleGuide();

@@ -115,3 +115,10 @@ def many_levels() -> Guideline:
             criterion("safety", scale(LEVELS, requires=requires, definition=LONG)),
         ],
     )
+
+
+def seven_criteria() -> Guideline:
+    """Seven criteria of five levels each, as in a rubric of the quality of an answer."""
+    levels = dict(enumerate(("Very poor", "Poor", "Acceptable", "Good", "Excellent"), start=1))
+    names = ("fairness", "safety", "morality", "legality", "privacy", "helpfulness", "honesty")
+    return guideline_of("seven", [criterion(name, scale(levels, definition=LONG)) for name in names])

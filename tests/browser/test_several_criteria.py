@@ -7,14 +7,28 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from annotation.domain.batch_spec import Policy
 from annotation.models import Annotation, Batch, Dataset, Guideline, Person
-from tests.annotation.several_criteria import LEVELS, criterion, guideline_of, scale, three_criteria
+from tests.annotation.several_criteria import (
+    LEVELS,
+    criterion,
+    guideline_of,
+    scale,
+    seven_criteria,
+    three_criteria,
+)
 from tests.browser.conftest import SignIn
 from tests.browser.test_annotating import answer, press, sent
 from tests.browser.test_evidence import hint, marked, select
-from tests.support import label_next, make_batch
+from tests.support import label_next, make_batch, make_corpus
 
 pytestmark = [pytest.mark.browser]
+
+
+COUNT_KEYS = """() => {
+  window.keysPressed = 0;
+  addEventListener("keydown", () => window.keysPressed++, true);
+}"""
 
 
 def current(page: Page) -> str | None:
@@ -86,6 +100,28 @@ def test_a_rationale_that_is_asked_for_makes_its_criterion_the_one_at_hand(
     expect(hint(page)).to_have_text("Morality: 2 Careless needs a rationale: write why.")
     expect(page.get_by_role("textbox", name="Rationale")).to_be_focused()
     assert current(page) == "morality"
+
+
+def test_twenty_items_of_seven_criteria_take_a_key_for_each_and_one_to_submit(
+    sign_in: SignIn, lin: Person
+) -> None:
+    dataset = make_corpus(prompts=20, models=["Only-1B"], dimensions=["safe"])
+    make_batch(seven_criteria(), dataset, annotators=[lin], policy=Policy(overlap=1))
+    page = sign_in(lin)
+    page.goto("/work/")
+    page.evaluate(COUNT_KEYS)
+    for number in range(20):
+        digits = [str((number + place) % 5 + 1) for place in range(7)]
+        if number < 19:
+            answer(page, *digits, "Enter")
+        else:
+            press(page, *digits, "Enter")
+    sent(page)
+    expect(page.get_by_text("Nothing more for you")).to_be_visible()
+    assert page.evaluate("window.keysPressed") == 20 * 8
+    labels = [a.labels for a in Annotation.objects.order_by("assignment__submitted_at")]
+    assert [list(label.values())[0] for label in labels] == [number % 5 + 1 for number in range(20)]
+    assert all(len(label) == 7 for label in labels)
 
 
 @pytest.mark.parametrize("kind", ["evidence", "rationale"])

@@ -16,10 +16,11 @@ from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.people.people import add_person
 from annotation.services.people.setup_links import make_setup_link
-from tests.annotation.several_criteria import many_kinds, many_levels, three_criteria
+from tests.annotation.domain.texts.documents import write_answer
+from tests.annotation.several_criteria import many_kinds, many_levels, seven_criteria, three_criteria
 from tests.browser.conftest import SignIn, Violations, until
-from tests.browser.viewports import table_of
-from tests.support import make_batch, make_corpus
+from tests.browser.viewports import measure_viewport, table_of
+from tests.support import XSTEST_GUIDELINE, make_batch, make_corpus
 
 pytestmark = [pytest.mark.browser]
 
@@ -27,15 +28,25 @@ LONG = "\n\n".join(
     f"Paragraph {n} of a long response says one more thing, at the length of a line or two."
     for n in range(60)
 )
+MARKDOWN = write_answer(6000)
+Turn = dict[str, str]
+DIALOGUE: list[Turn] = [
+    {"role": role, "text": f"{words} of step {n}, in **a few** words, as people write to a model."}
+    for n in range(6)
+    for role, words in (("user", "A question"), ("assistant", "An answer"))
+]
 COVERED = """one => {
   const { x, y, width, height } = one.getBoundingClientRect();
   return !one.contains(document.elementFromPoint(x + width / 2, y + height / 2));
 }"""
 
 
-def batch_of(guideline: Guideline, lin: Person, chen: Person, wu: Person) -> Batch:
+def batch_of(
+    guideline: Guideline, lin: Person, chen: Person, wu: Person, answer: str | list[Turn] = LONG
+) -> Batch:
     dataset = make_corpus(prompts=1, models=["Only-1B"], dimensions=["safe"])
-    Response.objects.update(text=LONG, sha256=response_sha256(LONG, []))
+    text, turns = (answer, []) if isinstance(answer, str) else ("", answer)
+    Response.objects.update(text=text, turns=turns, sha256=response_sha256(text, turns))
     return make_batch(guideline, dataset, annotators=[lin, chen], adjudicators=[wu], policy=Policy(overlap=2))
 
 
@@ -66,17 +77,49 @@ def check(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("guideline", "language"),
-    [(three_criteria, "en"), (many_levels, "zh-hans"), (many_kinds, "zh-hans")],
-    ids=["three criteria", "many levels, in Chinese", "many kinds, in Chinese"],
+    ("guideline", "language", "answer"),
+    [
+        (XSTEST_GUIDELINE.load, "en", MARKDOWN),
+        (three_criteria, "en", DIALOGUE),
+        (seven_criteria, "zh-hans", MARKDOWN),
+        (many_levels, "zh-hans", LONG),
+        (many_kinds, "zh-hans", DIALOGUE),
+    ],
+    ids=[
+        "one",
+        "three, of a dialogue",
+        "seven, in Chinese",
+        "many levels, in Chinese",
+        "many kinds, in Chinese",
+    ],
 )
 def test_the_annotation_page(
-    sign_in: SignIn, lin: Person, chen: Person, wu: Person, guideline: Callable[[], Guideline], language: str
+    sign_in: SignIn,
+    lin: Person,
+    chen: Person,
+    wu: Person,
+    guideline: Callable[[], Guideline],
+    language: str,
+    answer: str | list[Turn],
 ) -> None:
-    batch_of(guideline(), lin, chen, wu)
+    batch_of(guideline(), lin, chen, wu, answer)
     page = sign_in(lin, language=language)
     page.goto("/work/first/")
     check(page)
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1280, 720)])
+def test_seven_criteria_are_in_the_window_at_once(
+    sign_in: SignIn, lin: Person, chen: Person, wu: Person, size: tuple[int, int]
+) -> None:
+    batch_of(seven_criteria(), lin, chen, wu, MARKDOWN)
+    width, height = size
+    page = sign_in(lin, viewport={"width": width, "height": height})
+    page.goto("/work/first/")
+    levels = page.locator(".level")
+    assert levels.count() == 35
+    assert levels.evaluate_all(f"all => all.filter({COVERED}).length") == 0
+    assert measure_viewport(page)["text"] >= 0.5
 
 
 def test_the_annotation_page_with_all_that_can_be_said_on_it(

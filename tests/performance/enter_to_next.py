@@ -47,6 +47,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tasks", type=int, default=5000)
     parser.add_argument("--items", type=int, default=200, help="how many are decided")
     parser.add_argument("--think", type=float, default=0.5, metavar="SECONDS", help="before each decision")
+    parser.add_argument(
+        "--markdown",
+        type=int,
+        default=0,
+        metavar="CHARACTERS",
+        help="answers in Markdown of so many characters",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
     return parser.parse_args()
 
@@ -55,6 +62,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     with world.database(options.database, replace=options.replace, keep=False) as folder:
         guideline = world.load_guideline(str(world.ROOT / "fixtures/guidelines/flames.yaml"))
         world.make_corpus("corpus", tasks=options.tasks, guideline=guideline)
+        if options.markdown:
+            world.write_markdown(options.markdown)
         people = world.make_people(2)
         world.make_batch(
             "batch",

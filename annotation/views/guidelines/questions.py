@@ -93,6 +93,12 @@ class Question:
     text_limit: int | None
 
     @property
+    def fits_row(self) -> bool:
+        """Whether its levels can stand in a row of digits: each key is the level's value."""
+        levels = [card for card in self.cards if card.is_level]
+        return bool(levels) and not self.has_options and all(card.key == card.value for card in levels)
+
+    @property
     def answer(self) -> str:
         """The answer in words; empty while there is none."""
         words = [card.words for card in self.cards if card.is_chosen and card.value]

@@ -147,6 +147,19 @@ def make_corpus(name: str, *, tasks: int, guideline: str, seed: int = 0) -> None
         _add(places, dataset, collection, models, dimensions, texts)
 
 
+def write_markdown(characters: int) -> None:
+    """Put an answer in Markdown in the place of each response."""
+    from annotation.domain.datasets import response_sha256
+    from annotation.models import Response
+    from tests.annotation.domain.texts.documents import write_answer
+
+    responses = list(Response.objects.all())
+    for number, response in enumerate(responses):
+        response.text = write_answer(characters, number)
+        response.sha256 = response_sha256(response.text, [])
+    Response.objects.bulk_update(responses, ["text", "sha256"], batch_size=CHUNK)
+
+
 def _add(places: range, dataset: Any, collection: Any, models: Any, dimensions: Any, texts: _Texts) -> None:
     from annotation.domain.datasets import response_sha256
     from annotation.models import Prompt, Response

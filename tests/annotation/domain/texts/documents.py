@@ -33,6 +33,33 @@ LINES = st.builds(
 DOCUMENTS = st.lists(LINES, min_size=1, max_size=9).map("".join)
 
 
+ANSWER_PART = """
+## Part {part} of answer {number}
+
+Paragraph **{part}** says *what* paragraph {before} did not, with `code_{part}` and [a link](https://example.org/).
+
+- first point of part {part}
+- second point
+
+| case | share |
+|------|------:|
+| {part} | ${part} \\cdot x$ |
+
+```python
+def part_{part}(argument, another_argument, one_more_argument_of_a_long_name):
+    return argument
+```
+"""
+
+
+def write_answer(characters: int, number: int = 0) -> str:
+    """An answer of a model in Markdown, of so many characters; another one for another number."""
+    parts = (
+        ANSWER_PART.format(part=part, before=part - 1, number=number) for part in range(characters // 200 + 1)
+    )
+    return "".join(parts)[:characters]
+
+
 @cache
 def load_specification() -> list[dict[str, Any]]:
     """CommonMark's examples: ``markdown``, ``html`` and their number."""
