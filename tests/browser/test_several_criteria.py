@@ -120,7 +120,7 @@ def test_twenty_items_of_seven_criteria_take_a_key_for_each_and_one_to_submit(
     expect(page.get_by_text("Nothing more for you")).to_be_visible()
     assert page.evaluate("window.keysPressed") == 20 * 8
     labels = [a.labels for a in Annotation.objects.order_by("assignment__submitted_at")]
-    assert [list(label.values())[0] for label in labels] == [number % 5 + 1 for number in range(20)]
+    assert [next(iter(label.values())) for label in labels] == [number % 5 + 1 for number in range(20)]
     assert all(len(label) == 7 for label in labels)
 
 
