@@ -35,6 +35,7 @@ from annotation.selectors.guidelines import get_working_guideline
 from annotation.services import assignments
 from annotation.services.annotations.submission import Receipt, revise, submit
 from annotation.services.assignments import TooLate
+from annotation.services.guidelines import record_introduction
 
 MAX_TEXT_CHARACTERS = 20_000
 MAX_REASON_CHARACTERS = 500
@@ -262,6 +263,19 @@ class BatchGuideline(LoopView):
     )
     def get(self, request: Request, name: str) -> Response:
         return Response(GuidelineSerializer(get_working_guideline(name, self.person).document).data)
+
+    @extend_schema(
+        operation_id="batches_guideline_read",
+        summary="I have read the introduction of the batch's guideline",
+        request=None,
+        responses={
+            204: OpenApiResponse(description="It is recorded; twice is once."),
+            **list_refusals(401, 404),
+        },
+    )
+    def post(self, request: Request, name: str) -> Response:
+        record_introduction(batch=name, person=self.person)
+        return Response(status=204)
 
 
 class NextItem(LoopView):

@@ -54,7 +54,9 @@ class Terms(FrozenSpec):
     The lease in seconds; when it is due; when its agreement alarms (``docs/decisions/agreement-alarm.md``); how
     many of the decided disputes, from 0 to 1, come back to their adjudicator after how many days; how many of the items
     are gold checks, and whether people are told after them; the qualification before the work, which stays as it is
-    once the batch is open (``docs/gold-questions.md``); and how texts are shown (``docs/texts.md``).
+    once the batch is open (``docs/gold-questions.md``); how texts are shown (``docs/texts.md``); whether the
+    page takes a label only after the end of the response was in sight; and whether nothing is taken of somebody who has
+    not read the guideline's introduction.
     """
 
     lease_seconds: int = 1800
@@ -70,6 +72,8 @@ class Terms(FrozenSpec):
     qualifying_threshold: float | None = None
     response_format: TextFormat = "auto"
     prompt_format: TextFormat = "auto"
+    read_to_end: bool = False
+    introduction_required: bool = False
 
     @field_validator("response_format", "prompt_format", mode="before")
     @classmethod

@@ -166,6 +166,16 @@ class Batch(Archivable, Authored):
         default=USUAL_POLICY.prompt_format,
         db_default=TextFormat.PLAIN,
     )
+    read_to_end = models.BooleanField(
+        _("responses are read to the end"),
+        default=USUAL_POLICY.read_to_end,
+        db_default=USUAL_POLICY.read_to_end,
+    )
+    introduction_required = models.BooleanField(
+        _("introduction is required"),
+        default=USUAL_POLICY.introduction_required,
+        db_default=USUAL_POLICY.introduction_required,
+    )
     # Moved on whenever labels that were complete leave or come back: what was read of them before is void.
     labels_version = models.PositiveIntegerField(default=0)
     # What is submitted from then on is shown closed in blocks (docs/gold-questions.md); null: at once.

@@ -208,11 +208,11 @@ def get_working_guideline(name: str, person: Person) -> Guideline:
     return guideline
 
 
-def find_last_read_version(guideline: Guideline, person: Person) -> str:
-    """The version of the same guideline whose introduction the person read last; empty for the first."""
+def find_last_read_guideline(guideline: Guideline, person: Person) -> Guideline | None:
+    """The version of the same guideline whose introduction the person read last; None for the first."""
     readings = IntroductionReading.objects.filter(person=person, guideline__name=guideline.name)
-    latest = readings.order_by("-read_at").values_list("guideline__version", flat=True).first()
-    return latest or ""
+    latest = readings.order_by("-read_at").select_related("guideline").first()
+    return None if latest is None else latest.guideline
 
 
 ClauseKey: TypeAlias = tuple[str, float | None]

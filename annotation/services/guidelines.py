@@ -13,6 +13,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, Conflict, NotFound, Unprocessable
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
 from annotation.models import (
+    Batch,
     Guideline,
     GuidelineNote,
     IntroductionReading,
@@ -75,13 +76,27 @@ def publish_guideline(*, guideline: Guideline, actor: Person | None = None) -> G
     return guideline
 
 
-def record_introduction(*, batch: str, person: Person, role: str) -> None:
-    """The person has read the introduction of the batch's guideline version; twice is once."""
-    memberships = Membership.objects.filter(batch__name=batch, person=person, role=role, active=True)
+def record_introduction(*, batch: str, person: Person, role: str = "") -> None:
+    """The person has read the introduction of the batch's guideline version; twice is once. Without a role: any."""
+    memberships = Membership.objects.filter(batch__name=batch, person=person, active=True)
+    if role:
+        memberships = memberships.filter(role=role)
     guideline = memberships.values_list("batch__guideline", flat=True).first()
     if guideline is None:
         raise NotFound(N_("No batch is named {name}."), name=batch)
     IntroductionReading.objects.get_or_create(guideline_id=guideline, person=person)
+
+
+def refuse_unread_introduction(batch: Batch, person: Person) -> None:
+    """Raise where the batch requires that its guideline's introduction was read, and the person has not."""
+    if not batch.introduction_required:
+        return
+    if not IntroductionReading.objects.filter(guideline=batch.guideline_id, person=person).exists():
+        raise Conflict(
+            N_("Read the introduction of {guideline} first: {batch} requires it."),
+            guideline=str(batch.guideline),
+            batch=batch.name,
+        )
 
 
 MAX_NOTE_LENGTH = 4000

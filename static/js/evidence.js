@@ -35,9 +35,10 @@
 
   // ---- from the selection to spans
 
-  function mark(found = selected()) {
+  // ``byTouch``: a finger pressed the button, so no keys are at hand to choose words.
+  function mark(found = selected(), byTouch = false) {
     if (!box || wellbeing.open()) return; // nobody marks what was not seen
-    if (!found.length) return aim();
+    if (!found.length) return byTouch && turns().length ? say("touch") : aim();
     const question = document.querySelector("[data-criterion][data-current]");
     const level = levelOf(question);
     if (Number.isNaN(level)) return say("noLevel");
@@ -115,6 +116,7 @@
     }
     box.querySelector("ul").replaceChildren(...spans.map(chip));
     say("");
+    document.dispatchEvent(new CustomEvent("assay:marks"));
   }
 
   function piece(over) {
@@ -179,7 +181,8 @@
   });
   document.addEventListener("click", (event) => {
     // A key clicks, too, without a button that was pressed: what was held then is long over.
-    if (event.target.closest("[data-mark]")) mark(event.detail && held.length ? held : undefined);
+    if (!event.target.closest("[data-mark]")) return;
+    mark(event.detail && held.length ? held : undefined, event.pointerType === "touch");
   });
   document.addEventListener("assay:item", draw);
 })();

@@ -174,7 +174,7 @@ const keys = (() => {
   // An input method or Alt can swallow the character and leave only the key that was pressed.
   function keyOf(event) {
     if (event.key !== "Process" && !event.altKey) return event.key.toLowerCase();
-    return event.code.replace(/^(Key|Digit|Numpad)/, "").replace("Slash", "?").toLowerCase();
+    return event.code.replace(/^(Key|Digit|Numpad)/, "").replace("Slash", event.shiftKey ? "?" : "/").toLowerCase();
   }
 
   function press(control) {
@@ -277,6 +277,7 @@ const keys = (() => {
 
   return {
     arrive,
+    guide: () => current() && makeCurrent(current()),
     mend,
     missing,
     followed,

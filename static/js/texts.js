@@ -100,12 +100,14 @@ const texts = (() => {
     keep.text(SOURCE) ? keep.drop(SOURCE) : keep.put(SOURCE, "yes");
     getSelection().removeAllRanges();
     show();
+    document.dispatchEvent(new CustomEvent("assay:marks"));
   }
 
   document.addEventListener("click", ({ target }) => {
     if (target.closest("[data-source-toggle]")) toggle();
   });
   document.addEventListener("assay:item", show);
+  show();
 
   return { turns, selected, draw, slice };
 })();

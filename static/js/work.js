@@ -105,7 +105,7 @@
       stop(event);
       return sending && outbox.show(true);
     }
-    if (wellbeing.open() || keys.missing()) return stop(event); // nobody decides what was not seen
+    if (wellbeing.open() || keys.missing() || reading.isUnread()) return stop(event); // nobody decides unseen
     tick();
     form.elements.seconds.value = drafts.seconds();
     drafts.write();

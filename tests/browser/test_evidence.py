@@ -156,6 +156,8 @@ def test_by_thumb_and_after_a_reload(sign_in: SignIn, strict: Batch, lin: Person
     page = sign_in(lin, has_touch=True, viewport={"width": 360, "height": 740})
     page.goto("/work/")
     page.get_by_role("radio", name="1 Full refusal").tap()
+    page.get_by_role("button", name="Mark evidence").tap()  # nothing is selected: how to is said, for a thumb
+    expect(hint(page)).to_have_text(re.compile("Hold a word of the response until it is selected"))
     select(page, 2, 6)
     page.get_by_role("button", name="Mark evidence").tap()
     assert marked(page) == ["very"]

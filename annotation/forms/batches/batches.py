@@ -137,7 +137,7 @@ FOLDS: Mapping[str, frozenset[str]] = {
     "settling": frozenset({"settling", "aggregation", "aggregation_threshold", "tolerance"}),
     "order": frozenset({"order", "seed"}),
     "time": frozenset({"lease_minutes", "seconds"}),
-    "texts": frozenset({"response_format", "prompt_format"}),
+    "reading": frozenset({"response_format", "prompt_format", "read_to_end", "introduction_required"}),
     "monitoring": frozenset(
         {
             "agreement_threshold",

@@ -150,6 +150,19 @@ class TermsForm(forms.Form):
         initial=USUAL_POLICY.prompt_format,
     )
 
+    read_to_end = forms.BooleanField(
+        label=_("Read each response to its end"),
+        required=False,
+        help_text=_("The page takes a label only after the end of the response was in sight."),
+    )
+    introduction_required = forms.BooleanField(
+        label=_("Require the introduction"),
+        required=False,
+        help_text=_(
+            "Nobody can submit before they have read the introduction of the guideline's version, programs included."
+        ),
+    )
+
     def terms(self) -> Terms:
         """Of a form that is valid. Raises AssayError where its parts do not fit."""
         return Terms.model_validate(self.collect_terms())
@@ -167,6 +180,8 @@ class TermsForm(forms.Form):
             "qualifying_threshold": data["qualifying_threshold"] if data["qualifying"] else None,
             "response_format": data["response_format"] or USUAL_POLICY.response_format,
             "prompt_format": data["prompt_format"] or USUAL_POLICY.prompt_format,
+            "read_to_end": data["read_to_end"],
+            "introduction_required": data["introduction_required"],
         }
 
     def clean(self) -> dict[str, Any]:
@@ -202,6 +217,8 @@ class PolicyForm(TermsForm):
                 "qualifying_threshold": batch.qualifying_threshold,
                 "response_format": batch.response_format,
                 "prompt_format": batch.prompt_format,
+                "read_to_end": batch.read_to_end,
+                "introduction_required": batch.introduction_required,
             },
         )
         if batch.state != Batch.State.DRAFT:
@@ -224,5 +241,6 @@ class PolicyForm(TermsForm):
             unchanged += ["second_adjudicator_share"]
         if "check_percent" not in self.data:  # a request that says nothing of gold questions
             unchanged += ["check_share", "check_feedback", "qualifying", "qualifying_threshold"]
-        unchanged += [name for name in ("response_format", "prompt_format") if not self.cleaned_data[name]]
+        if "response_format" not in self.data:  # nor of the reading
+            unchanged += ["response_format", "prompt_format", "read_to_end", "introduction_required"]
         return super().collect_terms() | {name: getattr(self.batch, name) for name in unchanged}

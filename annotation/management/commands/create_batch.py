@@ -154,6 +154,17 @@ class Command(ImportCommand):
                 help=f"how {texts}s are shown: {', '.join(Batch.TextFormat.values)} (default %(default)s: each text as"
                 " it looks)",
             )
+        parser.add_argument(
+            "--read-to-end",
+            action="store_true",
+            help="the page takes a label only after the end of the response was in sight",
+        )
+        parser.add_argument(
+            "--require-introduction",
+            dest="introduction_required",
+            action="store_true",
+            help="nobody can submit before they have read the guideline's introduction",
+        )
         parser.add_argument("--draft", action="store_true", help="do not open it yet")
         self.add_file_arguments(parser)
 

@@ -104,7 +104,7 @@ def find_own_assignment(assignment_id: UUID, person: Person) -> Assignment | Non
     return assignment
 
 
-BATCH_OF_OWN = (*BATCH, "due_date", "check_share", "check_feedback", "qualifying")
+BATCH_OF_OWN = (*BATCH, "due_date", "check_share", "check_feedback", "qualifying", "read_to_end")
 OWN_ASSIGNMENT = f"""
 SELECT a.task_id, a.slot, a.state, {", ".join(f"b.{column}" for column in BATCH_OF_OWN)}
 FROM {ASSIGNMENTS} a JOIN {BATCHES} b ON b.id = a.batch_id WHERE a.id = %s AND a.person_id = %s
@@ -189,7 +189,14 @@ ROLE_OF_SLOT = (
     f"CASE WHEN a.slot = {ADJUDICATION_SLOT} THEN '{Membership.Role.ADJUDICATOR}'"
     f" ELSE '{Membership.Role.ANNOTATOR}' END"
 )
-POLICY_OF_OWN = ("tolerance", "lease_seconds", "plan", "settling", "collection_ended_at")
+POLICY_OF_OWN = (
+    "tolerance",
+    "lease_seconds",
+    "plan",
+    "settling",
+    "collection_ended_at",
+    "introduction_required",
+)
 ASSIGNMENT = f"""
 SELECT {HAS_ROLE.format(role=ROLE_OF_SLOT)}, b.id, a.slot, a.state, a.skip_reason,
     b.name, b.state, {", ".join(f"b.{column}" for column in POLICY_OF_OWN)}, g.id, g.sha256

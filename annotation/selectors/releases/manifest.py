@@ -174,6 +174,8 @@ def describe_protocol(batch: Batch) -> dict[str, Any]:
         "check_feedback": batch.check_feedback,
         "response_format": batch.response_format,
         "prompt_format": batch.prompt_format,
+        "read_to_end": batch.read_to_end,
+        "introduction_required": batch.introduction_required,
         "qualifying": batch.qualifying or None,
         "qualifying_threshold": batch.qualifying_threshold,
         "created": batch.created_at.date().isoformat(),

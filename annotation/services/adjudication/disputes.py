@@ -45,7 +45,7 @@ from annotation.services.annotations.submission import (
 )
 from annotation.services.assignments import lock_assignment, lock_own_memberships, retake_slot
 from annotation.services.audit import record
-from annotation.services.guidelines import leave_note
+from annotation.services.guidelines import leave_note, refuse_unread_introduction
 
 
 @transaction.atomic
@@ -61,6 +61,7 @@ def record_verdict(*, assignment_id: UUID, person: Person, work: Submission) -> 
         _refuse_other_verdict(verdict, work)
         return
     _refuse_closed_dispute(assignment)
+    refuse_unread_introduction(assignment.batch, person)
     if assignment.state != Assignment.State.CLAIMED:
         raise Conflict(
             N_(

@@ -39,7 +39,7 @@ from annotation.services.assignments import TooLate, check_membership, lock_assi
 from annotation.services.audit import record
 from annotation.services.gold_questions.answers import build_answer_statements, refuse_seen_answer
 from annotation.services.gold_questions.qualification import end_attempt_if_complete
-from annotation.services.guidelines import leave_note
+from annotation.services.guidelines import leave_note, refuse_unread_introduction
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ def _submit_annotation(assignment_id: UUID, person: Person, key: str, work: Subm
     if assignment.state == Assignment.State.SUBMITTED:
         return _confirm_earlier(assignment, key, work)
     _refuse_unless_open(assignment)
+    refuse_unread_introduction(assignment.batch, person)
     checked = _check_submission(assignment, work)
     if assignment.state != Assignment.State.CLAIMED:
         retake_slot(assignment)

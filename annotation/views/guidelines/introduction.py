@@ -10,10 +10,13 @@ from django.shortcuts import render
 from django.utils.translation import get_language
 
 from annotation.domain.guidelines import GuidelineDocument, find_language, localize
+from annotation.domain.guidelines.comparison import compare
 from annotation.domain.guidelines.prose import split_blocks
 from annotation.models import Batch
-from annotation.selectors.guidelines import find_last_read_version
+from annotation.selectors.guidelines import find_last_read_guideline
 from annotation.views.access import person_of
+from annotation.views.guidelines.comparison import ClauseRow, list_sections
+from annotation.views.guidelines.wording import guideline_text
 
 
 def localize_introduction(document: GuidelineDocument) -> Mapping[str, Any]:
@@ -27,13 +30,24 @@ def localize_introduction(document: GuidelineDocument) -> Mapping[str, Any]:
 
 def show_introduction(request: HttpRequest, batch: Batch, next_url: str) -> HttpResponse:
     """Before anything is claimed; ``go_on`` is the address that records that it was read."""
+    before = find_last_read_guideline(batch.guideline, person_of(request))
+    introduction = localize_introduction(batch.guideline.document)
     context = {
         "batch": batch,
-        "introduction": localize_introduction(batch.guideline.document),
-        "before": find_last_read_version(batch.guideline, person_of(request)),
+        "introduction": introduction,
+        "before": before and before.version,
+        "changes": list_changes(before.document, batch.guideline.document) if before else [],
         "go_on": next_url,
     }
     return render(request, "annotation/annotations/introduction.html", context)
+
+
+def list_changes(before: GuidelineDocument, document: GuidelineDocument) -> list[ClauseRow]:
+    """The clauses that differ from the version that the person knows, in the language in which they read it."""
+    language = find_language(document.introduction, get_language() or "en")
+    comparison = compare(before, document, language, guideline_text)
+    rows = (row for section in list_sections(comparison, {}) for row in section.rows)
+    return [row for row in rows if row.clause and row.clause.change != "same"]
 
 
 _INTRODUCTIONS: dict[tuple[str, str], Mapping[str, Any]] = {}
