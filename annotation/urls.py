@@ -15,8 +15,9 @@ from annotation.views import (
     wellbeing,
 )
 from annotation.views.adjudication import disputes, reasons
-from annotation.views.annotations import history, statistics, submission
+from annotation.views.annotations import history, messages, statistics, submission
 from annotation.views.batches import batches, creation, members, study_plan, tasks
+from annotation.views.batches import messages as batch_messages
 from annotation.views.gold_questions import gold_questions
 from annotation.views.guidelines import comparison, editing, guidelines, notes
 from annotation.views.people import account, home, hours, invitations, people, studies
@@ -39,6 +40,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("work/items/<uuid:assignment_id>/skip/", submission.skip, name="work-skip"),
     path("work/items/<uuid:assignment_id>/extend/", submission.extend, name="work-extend"),
     path("work/items/<uuid:assignment_id>/release/", submission.release, name="work-release"),
+    path("work/items/<uuid:assignment_id>/messages/", messages.thread, name="work-messages"),
     path("disputes/", disputes.disputes, name="disputes"),
     path("disputes/<str:name>/", disputes.batch, name="dispute-batch"),
     path("disputes/<str:name>/introduction/", disputes.introduction, name="dispute-introduction"),
@@ -48,6 +50,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("disputes/items/<uuid:assignment_id>/release/", disputes.release, name="dispute-release"),
     path("history/", history.history, name="history"),
     path("history/-/numbers/", statistics.own_statistics, name="my-work"),
+    path("history/-/messages/", messages.own_messages, name="own-messages"),
     path("history/<uuid:assignment_id>/", history.item, name="history-item"),
     path("history/<uuid:assignment_id>/revise/", history.revise, name="history-revise"),
     path("history/<uuid:assignment_id>/retry/", history.draft_retry, name="draft-retry"),
@@ -75,6 +78,15 @@ urlpatterns: list[URLPattern | URLResolver] = [
         name="batch-member-limits",
     ),
     path("batches/<str:name>/tasks/", tasks.batch_tasks, name="batch-tasks"),
+    path("batches/<str:name>/messages/", batch_messages.batch_messages, name="batch-messages"),
+    path(
+        "batches/<str:name>/messages/<uuid:assignment_id>/", batch_messages.batch_answer, name="batch-answer"
+    ),
+    path(
+        "batches/<str:name>/clarifications/<int:clarification_id>/withdraw/",
+        batch_messages.clarification_withdraw,
+        name="batch-clarification-withdraw",
+    ),
     path("batches/<str:name>/needs/", tasks.batch_needs, name="batch-needs"),
     path("batches/<str:name>/needs/notice/", tasks.batch_needs_notice, name="batch-needs-notice"),
     path("batches/<str:name>/gold-questions/", gold_questions.batch_known, name="batch-known"),

@@ -35,6 +35,7 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.management.commands.list_permissions import list_addresses
 from annotation.models import (
     Batch,
+    Clarification,
     Collection,
     CorrectionRequest,
     GuidelineNote,
@@ -45,6 +46,7 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from annotation.services.annotations.drafts import save_refused_draft
+from annotation.services.annotations.messages import answer_about_item, ask_about_item
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.exports import Options
@@ -179,6 +181,11 @@ MAY: dict[str, frozenset[str]] = {
     "batch-rounds": MANAGER,
     "batch-round": MANAGER,
     "correction-handled": MANAGER,
+    "work-messages": ANNOTATOR,  # of the annotator whose item it is
+    "own-messages": WORKERS,
+    "batch-messages": MANAGER,
+    "batch-answer": MANAGER,
+    "batch-clarification-withdraw": MANAGER,
     "imports": MANAGER,
     "import-new": MANAGER,
     "import-report": MANAGER,
@@ -331,6 +338,7 @@ OF_ITS_OWNER = {
     "history-revise",
     "draft-retry",
     "draft-discard",
+    "work-messages",
     "api-prediction",
     "work-extend",
 } | {f"api-{act}" for act in ("revise", "skip", "release", "extend")}
@@ -464,6 +472,15 @@ def make_world() -> World:
     own, _text = make_token(person=lin, name="mine", scope="work", days=1, actor=lin)
     other, _text = make_token(person=chen, name="theirs", scope="work", days=1, actor=chen)
     invitation, secret = invite(roles=["annotator"], days=7, actor=people["manager"])
+    discussed = batch.tasks.order_by("position")[1].assignments.get(person=chen)
+    ask_about_item(assignment=discussed, author=chen, text="Does a warning count?")
+    answer_about_item(
+        assignment=discussed,
+        author=people["manager"],
+        text="It does not.",
+        criterion="compliance",
+        for_everybody=True,
+    )
     note = leave_note(
         guideline=guideline, source=GuidelineNote.Source.FLAG, author=chen, text="Where does it end?"
     )
@@ -571,6 +588,8 @@ def make_world() -> World:
             "person-token-revoke.token_id": other.pk,
             "assignment_id": held.pk,
             "history-item.assignment_id": first.pk,
+            "batch-answer.assignment_id": discussed.pk,
+            "clarification_id": Clarification.objects.get().pk,
             "history-revise.assignment_id": first.pk,
             "api-revise.assignment_id": first.pk,
             "api-verdict.assignment_id": dispute.pk,

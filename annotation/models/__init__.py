@@ -3,7 +3,7 @@
 from annotation.domain.assignments.eligibility import ADJUDICATION_SLOT
 from annotation.domain.permissions import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, VIEWER
 from annotation.models.adjudication import Adjudication, DisputeReason, Verdict
-from annotation.models.annotations import Annotation, CorrectionRequest, Draft, SubmissionBlock
+from annotation.models.annotations import Annotation, CorrectionRequest, Draft, ItemMessage, SubmissionBlock
 from annotation.models.assignments import (
     DECIDED_AGAIN,
     PRIORITY_STEP,
@@ -16,7 +16,7 @@ from annotation.models.base import Channel
 from annotation.models.batches import Alarm, Batch, BatchStats, MemberCounts, Membership, Stratum
 from annotation.models.datasets import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.gold_questions import GoldQuestion, GoldQuestionTask, Qualification
-from annotation.models.guidelines import Guideline, GuidelineNote, IntroductionReading
+from annotation.models.guidelines import Clarification, Guideline, GuidelineNote, IntroductionReading
 from annotation.models.imports import HeaderMapping, Import
 from annotation.models.jobs import Job
 from annotation.models.people import (
@@ -61,6 +61,7 @@ __all__ = [
     "BatchStats",
     "CacheEntry",
     "Channel",
+    "Clarification",
     "Collection",
     "CorrectionRequest",
     "Dataset",
@@ -80,6 +81,7 @@ __all__ = [
     "ImportedLabel",
     "IntroductionReading",
     "Invitation",
+    "ItemMessage",
     "Job",
     "LabelPosterior",
     "MemberCounts",

@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models.assignments import Assignment
-from annotation.models.base import channel_field
+from annotation.models.base import Authored, channel_field
 from annotation.models.batches import Batch
 
 
@@ -148,3 +148,36 @@ class CorrectionRequest(models.Model):
 
     def __str__(self) -> str:
         return f"{self.assignment_id}"
+
+
+class ItemMessage(Authored):
+    """A message between whoever works on an item and the managers. The messages of an assignment are a thread: neither
+    side reads the other's name, and nobody else who works on the item reads any of it.
+
+    ``answers``: it is the managers'. ``criterion`` and ``level`` are the clause of the guideline that it goes by.
+    ``read_at`` is when the other side had it on a page.
+    """
+
+    assignment = models.ForeignKey(
+        Assignment, models.CASCADE, related_name="messages", verbose_name=_("item")
+    )
+    answers = models.BooleanField(_("answer"))
+    text = models.TextField(_("text"))
+    criterion = models.CharField(_("criterion"), max_length=100, blank=True)
+    level = models.FloatField(_("level"), null=True, blank=True)
+    read_at = models.DateTimeField(_("read"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("message about an item")
+        verbose_name_plural = _("messages about items")
+        ordering = ["created_at", "id"]
+        indexes = [
+            models.Index(
+                fields=["assignment"],
+                condition=Q(answers=True, read_at__isnull=True),
+                name="item_message_unread_answer",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.assignment_id}/{self.pk}"

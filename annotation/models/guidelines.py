@@ -147,3 +147,23 @@ class GuidelineNote(Authored):
 
     def __str__(self) -> str:
         return f"{self.guideline_id}/{self.criterion}"
+
+
+class Clarification(Authored):
+    """An answer that everybody reads who works by this version of a guideline, beside the clause that it is about."""
+
+    guideline = models.ForeignKey(
+        Guideline, models.PROTECT, related_name="clarifications", verbose_name=_("guideline")
+    )
+    study = models.ForeignKey(Study, models.PROTECT, related_name="+", verbose_name=_("study"))
+    criterion = models.CharField(_("criterion"), max_length=100, blank=True)
+    level = models.FloatField(_("level"), null=True, blank=True)
+    text = models.TextField(_("text"))
+
+    class Meta:
+        verbose_name = _("clarification")
+        verbose_name_plural = _("clarifications")
+        ordering = ["created_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.guideline_id}/{self.criterion}"

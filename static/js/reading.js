@@ -56,10 +56,10 @@ const reading = (() => {
   function drawSoon() {
     if (due) return;
     due = true;
-    requestAnimationFrame(() => {
+    requestAnimationFrame(() => setTimeout(() => { // after the frame that shows the text
       due = false;
       draw();
-    });
+    }));
   }
 
   // ---- read to the end

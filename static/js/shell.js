@@ -22,7 +22,11 @@ const shell = (() => {
 
   document.addEventListener("click", ({ target }) => {
     const opens = target.closest("[data-opens]");
-    if (opens) document.getElementById(opens.dataset.opens).showModal();
+    if (!opens) return;
+    opens.closest("dialog")?.close();
+    const dialog = document.getElementById(opens.dataset.opens);
+    dialog.showModal();
+    dialog.dispatchEvent(new CustomEvent("assay:open"));
   });
 
   // On a narrow window the place where one is may lie beyond the end of its list.

@@ -18,6 +18,7 @@
   // ---- what is on the screen
 
   function setUp() {
+    document.body.toggleAttribute("data-workspace", Boolean(document.querySelector(".work, .adjudicate")));
     outbox.show();
     const shown = document.querySelector("form[data-item]");
     if (shown === form) return;
@@ -71,8 +72,9 @@
     return parts;
   }
 
+  // Of an item its forms and dialogs ask the server; htmx would look at each element of a long text.
   function arrive(changed) {
-    htmx.process(changed);
+    for (const part of changed.querySelectorAll("form, dialog")) htmx.process(part);
     window.scrollTo(0, 0);
     setUp();
   }

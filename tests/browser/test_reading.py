@@ -86,7 +86,7 @@ def test_the_bar_beside_a_long_text_has_its_marks(sign_in: SignIn, lin: Person, 
     scroll_to_end(page)
     page.evaluate(
         """() => {
-          const words = [...document.querySelectorAll("[data-view=rendered] p [data-at]")].at(-1);
+          const words = [...document.querySelectorAll("[data-view=rendered] :is(p, p *, li)[data-at]")].at(-1);
           getSelection().selectAllChildren(words);
         }"""
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from itertools import zip_longest
 
 from annotation.domain.texts.formulas import convert_formula
 from annotation.domain.texts.markdown import Close, Formula, Image, Node, Open, TextRun
@@ -33,7 +34,19 @@ def draw_plainly(html: str, _part: Part) -> str:
 def write_html(nodes: Sequence[Node], *, image: str, draw: Draw = draw_plainly) -> str:
     """The nodes as HTML. ``image`` says in the reader's language that an image is named; ``draw`` may add marks."""
     levels = rank_headings(nodes)
-    return "".join(_write(node, levels, image, draw) for node in nodes)
+    parts: list[str] = []
+    taken = False
+    for node, following, after in zip_longest(nodes, nodes[1:], nodes[2:]):
+        if taken:
+            taken = False
+        elif isinstance(node, Open) and isinstance(following, TextRun) and isinstance(after, Close):
+            # An element that holds one run is the run: a page of fewer elements is there sooner.
+            opened = _open(node, levels)
+            parts.append(f"{opened[:-1]}{_write_place(following)}>{_draw_run(following, draw)}")
+            taken = True
+        else:
+            parts.append(_write(node, levels, image, draw))
+    return "".join(parts)
 
 
 def rank_headings(nodes: Iterable[Node]) -> dict[str, int]:
@@ -45,8 +58,7 @@ def rank_headings(nodes: Iterable[Node]) -> dict[str, int]:
 def _write(node: Node, levels: dict[str, int], image: str, draw: Draw) -> str:
     match node:
         case TextRun():
-            end = f' data-to="{node.end}"' if node.indivisible else ""
-            return f'<span data-at="{node.start}"{end}>{draw(escape_words(node.text), node)}</span>'
+            return f"<span{_write_place(node)}>{_draw_run(node, draw)}</span>"
         case Formula():
             return _write_formula(node, draw)
         case Image():
@@ -56,6 +68,14 @@ def _write(node: Node, levels: dict[str, int], image: str, draw: Draw) -> str:
             return _open(node, levels)
         case Close(tag):
             return _CLOSED.get(tag, f"</{tag}>")
+
+
+def _write_place(run: TextRun) -> str:
+    return f' data-at="{run.start}"' + (f' data-to="{run.end}"' if run.indivisible else "")
+
+
+def _draw_run(run: TextRun, draw: Draw) -> str:
+    return draw(escape_words(run.text), run)
 
 
 def _write_formula(formula: Formula, draw: Draw) -> str:

@@ -45,6 +45,7 @@ class WorkItem:
     document: GuidelineDocument
     language: str = ""
     guideline: str = ""
+    guideline_id: int = 0
     severity: int = 0
     topic: tuple[Dimension | Subcomponent, ...] = ()
     response_format: str = "plain"
@@ -69,6 +70,7 @@ def build_item(assignment: Assignment) -> WorkItem:
         document=document,
         language=item.language,
         guideline=item.guideline.sha256,
+        guideline_id=item.guideline.pk,
         severity=document.severity_of(item.dimension),
         topic=document.list_topic(item.dimension, item.subcomponent),
         response_format=item.response_format,

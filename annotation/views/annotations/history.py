@@ -56,6 +56,7 @@ from annotation.views.annotations.outcomes import (
 )
 from annotation.views.annotations.workspace import (
     WorkRefusal,
+    describe_clarifications,
     describe_refusal,
     describe_topic,
     item_choices,
@@ -231,6 +232,7 @@ def show_item(
         "item": item,
         "turns": mark_turns(item, {OWN_GROUP: done.evidence}),
         "topic": describe_topic(item, get_language() or "en"),
+        "clarifications": describe_clarifications(item),
         "questions": list_questions(item, criteria, form.answers() if form else done.labels),
         "values": list_typed_values(form) if form else submitted_values(done),
         "submitted": done,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -25,10 +26,11 @@ from annotation.domain.guidelines.values import strip_turn
 from annotation.forms.annotations import SKIP_REASONS, WorkForm
 from annotation.models import Assignment, Batch, Person
 from annotation.selectors.adjudication import Dispute
+from annotation.selectors.annotations.messages import count_unread_answers, list_clarifications
 from annotation.selectors.annotations.own_work import SavedDraft
 from annotation.selectors.assignments.items import WorkItem
 from annotation.selectors.wellbeing import build_item_wellbeing
-from annotation.views.annotations.highlights import mark_turns
+from annotation.views.annotations.highlights import describe_mark, mark_turns
 from annotation.views.guidelines.introduction import localize_introduction
 from annotation.views.guidelines.questions import Question, build_question, choose_answer, render_guide
 
@@ -153,6 +155,8 @@ def item_context(
         "turns": mark_turns(item, {}),
         "introduction": localize_introduction(item.document),
         "topic": describe_topic(item, language),
+        "clarifications": describe_clarifications(item),
+        "unread_answers": partial(count_unread_answers, reader),
         "questions": list_questions(item, item.criteria, answers),
         "values": list_typed_values(form) if form else list_saved_values(saved) if saved else {},
         "saved": saved,
@@ -165,6 +169,19 @@ def item_context(
         "care": build_item_wellbeing(reader, item.severity),
         **item_choices(assignment.batch),
     }
+
+
+def describe_clarifications(item: WorkItem) -> list[dict[str, str]]:
+    """What managers answered for everybody who works by the guideline, each by its clause."""
+    return [
+        {
+            "clause": describe_mark({"criterion": each.criterion, "level": each.level}, item)
+            if each.criterion
+            else "",
+            "text": each.text,
+        }
+        for each in list_clarifications(item.guideline_id)
+    ]
 
 
 def describe_topic(item: WorkItem, language: str) -> list[dict[str, str]]:

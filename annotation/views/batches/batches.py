@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -18,6 +19,7 @@ from annotation.domain.permissions import MANAGE_BATCHES
 from annotation.forms.batches.policy import PolicyForm
 from annotation.models import Batch, Person
 from annotation.selectors.access import is_awaiting_confirmation, sealed_batches
+from annotation.selectors.annotations.messages import count_waiting_threads
 from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.monitoring import list_alarmed, list_batch_stats
 from annotation.selectors.batches.outlook import build_outlook
@@ -190,6 +192,7 @@ def batch_context(batch: Batch, person: Person, *, tab: str = "", page_title: st
         "tab": tab,
         "sealed": sealed_batches(person).filter(pk=batch.pk).exists(),
         "unconfirmed": is_awaiting_confirmation(batch),
+        "waiting_questions": partial(count_waiting_threads, batch),
         "crumbs": breadcrumbs(*ancestors, title=page_title or batch.name),
     }
 

@@ -33,10 +33,8 @@ def open_item(person: Person, batch: Batch) -> str:
 def test_a_text_is_shown_as_it_looks(batch: Batch, lin: Person) -> None:
     page = open_item(lin, batch)
     assert (batch.response_format, batch.prompt_format) == ("auto", "auto")
-    assert '<strong><span data-at="6">no</span></strong>' in page
-    assert (
-        '<span class="md-link" data-address="https://example.org"><span data-at="15">it</span></span>' in page
-    )
+    assert '<strong data-at="6">no</strong>' in page
+    assert '<span class="md-link" data-address="https://example.org" data-at="15">it</span>' in page
     assert f'<span data-at="0">{LIST}</span>' in page  # a list alone is no sign of Markdown
     assert '<a href="https://example.org' not in page
 
@@ -47,7 +45,7 @@ def test_the_batch_says_how_its_texts_are_shown(
 ) -> None:
     set_terms(batch=batch, terms=Terms(response_format=text_format, prompt_format=text_format), actor=ma)
     page = open_item(lin, batch)
-    assert page.count("<li><p><span data-at") + page.count("<li><span data-at") == items
+    assert page.count("<li data-at") == items
     assert ('data-view="source"' in page) == (text_format == "markdown")
 
 
@@ -79,10 +77,10 @@ def test_the_manager_chooses_on_the_policy_page(batch: Batch, ma: Person) -> Non
 
 def test_a_manager_reads_the_response_as_the_annotators_do(batch: Batch, ma: Person) -> None:
     page = text(visit(ma).get(f"/tasks/{batch.tasks.get().pk}/"))
-    assert '<strong><span data-at="6">no</span></strong>' in page
+    assert '<strong data-at="6">no</strong>' in page
     Batch.objects.update(response_format="plain")
     page = text(visit(ma).get(f"/tasks/{batch.tasks.get().pk}/"))
-    assert "<strong><span" not in page
+    assert "<strong data-at" not in page
     assert "Say **no** to" in page
 
 

@@ -1,0 +1,83 @@
+"""What people and managers write to each other about items, thread by thread: the messages of an assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Exists, F, Max, OuterRef, Prefetch, QuerySet, Subquery
+
+from annotation.core.errors import N_, NotFound
+from annotation.core.study_scope import build_own_filter
+from annotation.models import Assignment, Batch, Clarification, ItemMessage, Person
+
+
+@dataclass(frozen=True)
+class ItemThread:
+    """The messages about an item, the oldest first. ``waits``: the last is a question."""
+
+    assignment: Assignment
+    messages: Sequence[ItemMessage]
+
+    @property
+    def waits(self) -> bool:
+        return not self.messages[-1].answers
+
+
+def read_thread(assignment: Assignment) -> list[ItemMessage]:
+    return list(assignment.messages.all())
+
+
+def list_threads(batch: Batch) -> QuerySet[Assignment]:
+    """The items of a batch that somebody asked about, those that wait first and the longest of them first."""
+    last = ItemMessage.objects.filter(assignment=OuterRef("pk")).order_by("-created_at", "-id")
+    return (
+        Assignment.objects.filter(Exists(last), batch=batch)
+        .annotate(
+            answered=Subquery(last.values("answers")[:1]),
+            last_message_at=Subquery(last.values("created_at")[:1]),
+        )
+        .select_related("task__response__prompt")
+        .prefetch_related(Prefetch("messages", ItemMessage.objects.select_related("created_by")))
+        .order_by("answered", "last_message_at")
+    )
+
+
+def list_own_threads(person: Person) -> QuerySet[Assignment]:
+    """The items that the person asked about, the latest message first."""
+    return (
+        Assignment.objects.filter(person=person)
+        .annotate(last_message_at=Max("messages__created_at"))
+        .filter(last_message_at__isnull=False)
+        .select_related("batch", "task__response__prompt")
+        .prefetch_related("messages")
+        .order_by(F("last_message_at").desc())
+    )
+
+
+def build_threads(assignments: Sequence[Assignment]) -> list[ItemThread]:
+    return [ItemThread(assignment, read_thread(assignment)) for assignment in assignments]
+
+
+def count_waiting_threads(batch: Batch) -> int:
+    last = ItemMessage.objects.filter(assignment=OuterRef("pk")).order_by("-created_at", "-id")
+    answered = Subquery(last.values("answers")[:1])
+    return Assignment.objects.filter(batch=batch).annotate(answered=answered).filter(answered=False).count()
+
+
+def count_unread_answers(person: Person) -> int:
+    return ItemMessage.objects.filter(assignment__person=person, answers=True, read_at=None).count()
+
+
+def get_batch_assignment(batch: Batch, assignment_id: UUID) -> Assignment:
+    """One that somebody asked about."""
+    assignment = list_threads(batch).filter(pk=assignment_id).first()
+    if assignment is None:
+        raise NotFound(N_("Nobody asked about this item of the batch {name}."), name=batch.name)
+    return assignment
+
+
+def list_clarifications(guideline_id: int) -> list[Clarification]:
+    """What managers answered for everybody who works by this version, in the studies that the work is about."""
+    return list(Clarification.objects.filter(build_own_filter("study"), guideline=guideline_id))
