@@ -48,7 +48,7 @@ def own_messages(request: HttpRequest) -> HttpResponse:
     """All that the person asked, with the answers, which count as read from then on."""
     page = Paginator(list_own_threads(person_of(request)), PAGE).get_page(request.GET.get("page"))
     threads = build_threads(list(page.object_list))
-    for asked in threads:
-        mark_read(assignment=asked.assignment, answers=True)
+    for item_thread in threads:
+        mark_read(assignment=item_thread.assignment, answers=True)
     context = {"tab": "messages", "page": page, "threads": threads}
     return render(request, "annotation/annotations/messages.html", context)

@@ -40,20 +40,20 @@ def batch_messages(request: HttpRequest, name: str) -> HttpResponse:
     batch = open_batch(name, person_of(request))
     page = Paginator(list_threads(batch), PAGE).get_page(request.GET.get("page"))
     threads = build_threads(list(page.object_list))
-    for asked in threads:
-        mark_read(assignment=asked.assignment, answers=False)
+    for thread in threads:
+        mark_read(assignment=thread.assignment, answers=False)
     context = batch_context(batch, person_of(request), tab="messages") | {
         "page": page,
         "rows": [
             {
-                "thread": asked,
+                "thread": thread,
                 "messages": [
                     (message, describe_clause(batch.guideline, message) if message.criterion else "")
-                    for message in asked.messages
+                    for message in thread.messages
                 ],
-                "form": build_form(batch, prefix=str(asked.assignment.pk)),
+                "form": build_form(batch, prefix=str(thread.assignment.pk)),
             }
-            for asked in threads
+            for thread in threads
         ],
         "clarifications": [
             (describe_clause(batch.guideline, clarification), clarification)
