@@ -35,15 +35,13 @@ def write_html(nodes: Sequence[Node], *, image: str, draw: Draw = draw_plainly) 
     """The nodes as HTML. ``image`` says in the reader's language that an image is named; ``draw`` may add marks."""
     levels = rank_headings(nodes)
     parts: list[str] = []
-    taken = False
-    for node, following, after in zip_longest(nodes, nodes[1:], nodes[2:]):
-        if taken:
-            taken = False
-        elif isinstance(node, Open) and isinstance(following, TextRun) and isinstance(after, Close):
+    rest = iter(zip_longest(nodes, nodes[1:], nodes[2:]))
+    for node, following, after in rest:
+        if isinstance(node, Open) and isinstance(following, TextRun) and isinstance(after, Close):
             # An element that holds one run is the run: a page of fewer elements is there sooner.
             opened = _open(node, levels)
             parts.append(f"{opened[:-1]}{_write_place(following)}>{_draw_run(following, draw)}")
-            taken = True
+            next(rest)
         else:
             parts.append(_write(node, levels, image, draw))
     return "".join(parts)
