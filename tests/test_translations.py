@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 # What holds no text for a person: comments, class names; and what is translated as a whole.
 BLOCK = re.compile(
-    r"\{%\s*(comment|blocktranslate|block (?:page_class|body))\b.*?\{%\s*(?:endcomment|endblocktranslate|endblock)\s*%\}",
+    r"\{%\s*(comment|blocktranslate|block (?:page_class|body))\b.*?"
+    r"\{%\s*(?:endcomment|endblocktranslate|endblock)\s*%\}",
     re.DOTALL,
 )
 TAG = re.compile(r"\{%.*?%\}|\{#.*?#\}|\{\{.*?\}\}", re.DOTALL)

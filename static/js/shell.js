@@ -26,7 +26,7 @@ const shell = (() => {
     opens.closest("dialog")?.close();
     const dialog = document.getElementById(opens.dataset.opens);
     dialog.showModal();
-    dialog.dispatchEvent(new CustomEvent("assay:open"));
+    dialog.dispatchEvent(new CustomEvent("opened"));
   });
 
   // On a narrow window the place where one is may lie beyond the end of its list.

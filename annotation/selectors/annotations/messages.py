@@ -38,7 +38,7 @@ def list_threads(batch: Batch) -> QuerySet[Assignment]:
             answered=Subquery(last.values("answers")[:1]),
             last_message_at=Subquery(last.values("created_at")[:1]),
         )
-        .select_related("task__response__prompt")
+        .select_related("batch__guideline", "task__response__prompt")
         .prefetch_related(Prefetch("messages", ItemMessage.objects.select_related("created_by")))
         .order_by("answered", "last_message_at")
     )
@@ -50,7 +50,7 @@ def list_own_threads(person: Person) -> QuerySet[Assignment]:
         Assignment.objects.filter(person=person)
         .annotate(last_message_at=Max("messages__created_at"))
         .filter(last_message_at__isnull=False)
-        .select_related("batch", "task__response__prompt")
+        .select_related("batch__guideline", "task__response__prompt")
         .prefetch_related("messages")
         .order_by(F("last_message_at").desc())
     )

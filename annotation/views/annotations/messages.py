@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.core.paginator import Paginator
@@ -13,10 +14,12 @@ from django.views.decorators.http import require_GET, require_http_methods
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.domain.permissions import ASK_ABOUT_ITEMS
+from annotation.models import Assignment, ItemMessage
 from annotation.selectors.annotations.messages import build_threads, list_own_threads, read_thread
 from annotation.selectors.assignments.items import get_own_assignment
 from annotation.services.annotations.messages import MAX_MESSAGE_LENGTH, ask_about_item, mark_read
 from annotation.views.access import act_required, person_of
+from annotation.views.guidelines.notes import describe_clause
 
 PAGE = 20
 
@@ -35,7 +38,7 @@ def thread(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
             ask_about_item(assignment=assignment, author=person, text=text)
         except AssayError as error:
             context |= {"error": error_text(error), "text": text}
-    context["messages"] = read_thread(assignment)
+    context["messages"] = describe_messages(assignment, read_thread(assignment))
     mark_read(assignment=assignment, answers=True)
     status = 422 if "error" in context else 200
     return render(request, "annotation/annotations/_thread.html", context, status=status)
@@ -47,8 +50,19 @@ def thread(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 def own_messages(request: HttpRequest) -> HttpResponse:
     """All that the person asked, with the answers, which count as read from then on."""
     page = Paginator(list_own_threads(person_of(request)), PAGE).get_page(request.GET.get("page"))
-    threads = build_threads(list(page.object_list))
-    for item_thread in threads:
+    rows = []
+    for item_thread in build_threads(list(page.object_list)):
         mark_read(assignment=item_thread.assignment, answers=True)
-    context = {"tab": "messages", "page": page, "threads": threads}
+        rows.append((item_thread, describe_messages(item_thread.assignment, item_thread.messages)))
+    context = {"tab": "messages", "page": page, "rows": rows}
     return render(request, "annotation/annotations/messages.html", context)
+
+
+def describe_messages(
+    assignment: Assignment, messages: Sequence[ItemMessage]
+) -> list[tuple[ItemMessage, str]]:
+    """Each message with the clause of the guideline that it goes by, in words; empty without one."""
+    guideline = assignment.batch.guideline
+    return [
+        (message, describe_clause(guideline, message) if message.criterion else "") for message in messages
+    ]

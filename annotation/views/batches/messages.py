@@ -27,6 +27,7 @@ from annotation.selectors.annotations.messages import (
 from annotation.selectors.batches import get_batch
 from annotation.services.annotations.messages import answer_about_item, mark_read, withdraw_clarification
 from annotation.views.access import act_required, person_of
+from annotation.views.annotations.messages import describe_messages
 from annotation.views.batches.batches import batch_context
 from annotation.views.guidelines.notes import describe_clause
 
@@ -47,10 +48,7 @@ def batch_messages(request: HttpRequest, name: str) -> HttpResponse:
         "rows": [
             {
                 "thread": thread,
-                "messages": [
-                    (message, describe_clause(batch.guideline, message) if message.criterion else "")
-                    for message in thread.messages
-                ],
+                "messages": describe_messages(thread.assignment, thread.messages),
                 "form": build_form(batch, prefix=str(thread.assignment.pk)),
             }
             for thread in threads

@@ -57,6 +57,7 @@ def test_a_question_is_answered_without_either_name(
     assert "1 new answer" in work
     thread = text(visit(lin).get(f"/work/items/{item.pk}/messages/"))
     assert ANSWER in thread
+    assert "3 Full compliance" in thread  # the clause that the answer goes by
     assert "ma<" not in thread
     assert count_unread_answers(lin) == 0
     assert "new answer" not in text(visit(lin).get(f"/work/{batch.name}/"))
