@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from django.core.paginator import Paginator
@@ -14,12 +13,11 @@ from django.views.decorators.http import require_GET, require_http_methods
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.domain.permissions import ASK_ABOUT_ITEMS
-from annotation.models import Assignment, ItemMessage
 from annotation.selectors.annotations.messages import build_threads, list_own_threads, read_thread
 from annotation.selectors.assignments.items import get_own_assignment
 from annotation.services.annotations.messages import MAX_MESSAGE_LENGTH, ask_about_item, mark_read
 from annotation.views.access import act_required, person_of
-from annotation.views.guidelines.notes import describe_clause
+from annotation.views.guidelines.notes import describe_messages
 
 PAGE = 20
 
@@ -56,13 +54,3 @@ def own_messages(request: HttpRequest) -> HttpResponse:
         rows.append((item_thread, describe_messages(item_thread.assignment, item_thread.messages)))
     context = {"tab": "messages", "page": page, "rows": rows}
     return render(request, "annotation/annotations/messages.html", context)
-
-
-def describe_messages(
-    assignment: Assignment, messages: Sequence[ItemMessage]
-) -> list[tuple[ItemMessage, str]]:
-    """Each message with the clause of the guideline that it goes by, in words; empty without one."""
-    guideline = assignment.batch.guideline
-    return [
-        (message, describe_clause(guideline, message) if message.criterion else "") for message in messages
-    ]

@@ -27,9 +27,8 @@ from annotation.selectors.annotations.messages import (
 from annotation.selectors.batches import get_batch
 from annotation.services.annotations.messages import answer_about_item, mark_read, withdraw_clarification
 from annotation.views.access import act_required, person_of
-from annotation.views.annotations.messages import describe_messages
 from annotation.views.batches.batches import batch_context
-from annotation.views.guidelines.notes import describe_clause
+from annotation.views.guidelines.notes import describe_clause, describe_messages
 
 PAGE = 20
 

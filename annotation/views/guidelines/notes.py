@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
@@ -15,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from annotation.core.http import breadcrumbs
 from annotation.domain.permissions import WRITE_GUIDELINES
 from annotation.forms.guidelines import NoteFilterForm, NoteForm, format_clause
-from annotation.models import Clarification, Guideline, GuidelineNote, ItemMessage
+from annotation.models import Assignment, Clarification, Guideline, GuidelineNote, ItemMessage
 from annotation.selectors.guidelines import (
     criterion_label,
     get_guideline_version,
@@ -108,3 +110,13 @@ def describe_clause(guideline: Guideline, note: GuidelineNote | ItemMessage | Cl
     if note.level is None:
         return label
     return format_clause(label, label_text(guideline.document, note.criterion, note.level))
+
+
+def describe_messages(
+    assignment: Assignment, messages: Sequence[ItemMessage]
+) -> list[tuple[ItemMessage, str]]:
+    """Each message with the clause of the guideline that it goes by, in words; empty without one."""
+    guideline = assignment.batch.guideline
+    return [
+        (message, describe_clause(guideline, message) if message.criterion else "") for message in messages
+    ]
