@@ -167,7 +167,7 @@ const reading = (() => {
   }
 
   function onKey(event) {
-    if (event.isComposing || event.target !== field()) return;
+    if (event.isComposing || !box()?.contains(event.target) || event.target !== field()) return;
     if (event.key === "Enter") go(event.shiftKey ? -1 : 1);
     else if (event.key === "Escape") close();
     else return;

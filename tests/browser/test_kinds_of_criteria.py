@@ -46,7 +46,7 @@ def kinds(lin: Person, chen: Person, wu: Person) -> Batch:
 def list_chosen(page: Page, criterion: str) -> list[str]:
     """The words on the cards that are chosen."""
     cards = page.locator(f"[data-criterion='{criterion}'] .level:has(:checked) .level__name")
-    return cards.all_inner_texts()
+    return [" ".join(words.split()) for words in cards.all_inner_texts()]
 
 
 def fill_first(page: Page) -> None:

@@ -38,6 +38,7 @@ from annotation.models.sql.tables import (
     ANNOTATIONS,
     ASSIGNMENTS,
     BATCHES,
+    CLARIFICATIONS,
     DRAFTS,
     GUIDELINES,
     PEOPLE,
@@ -59,6 +60,7 @@ class HandoutText(NamedTuple):
     language: str
     response_format: str
     prompt_format: str
+    is_clarified: bool
     text: str
     turns: list[dict[str, str]]
 
@@ -73,7 +75,8 @@ def read_handout(task_id: int) -> HandoutText:
 
 HANDOUT = f"""
 SELECT b.name, g.id, g.sha256, p.text, p.dimension, p.subcomponent, p.language,
-    b.response_format, b.prompt_format, r.text, r.turns
+    b.response_format, b.prompt_format,
+    EXISTS (SELECT 1 FROM {CLARIFICATIONS} c WHERE c.guideline_id = g.id), r.text, r.turns
 FROM {TASKS} t JOIN {BATCHES} b ON b.id = t.batch_id
 JOIN {GUIDELINES} g ON g.id = b.guideline_id
 JOIN {RESPONSES} r ON r.id = t.response_id JOIN {PROMPTS} p ON p.id = r.prompt_id

@@ -8,6 +8,7 @@ from annotation.models import (
     ApiToken,
     Assignment,
     Batch,
+    Clarification,
     Collection,
     Dataset,
     DisputeReason,
@@ -39,6 +40,7 @@ ASSIGNMENTS = Assignment._meta.db_table
 ADJUDICATIONS = Adjudication._meta.db_table
 ANNOTATIONS = Annotation._meta.db_table
 BATCHES = Batch._meta.db_table
+CLARIFICATIONS = Clarification._meta.db_table
 CARE_SETTINGS = WellbeingSettings._meta.db_table
 COLLECTIONS = Collection._meta.db_table
 DATASETS = Dataset._meta.db_table

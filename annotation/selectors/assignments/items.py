@@ -31,7 +31,7 @@ class WorkItem:
 
     ``guideline`` is the sha256 of the ``document`` that the ``criteria`` are of; ``severity`` is the dimension's.
     ``topic`` is the dimension and the subcomponent, as far as the guideline knows them. The formats are the batch's:
-    how its texts are shown.
+    how its texts are shown. ``is_clarified``: a manager has answered something beside the guideline.
     """
 
     assignment: UUID
@@ -46,6 +46,7 @@ class WorkItem:
     language: str = ""
     guideline: str = ""
     guideline_id: int = 0
+    is_clarified: bool = False
     severity: int = 0
     topic: tuple[Dimension | Subcomponent, ...] = ()
     response_format: str = "plain"
@@ -71,6 +72,7 @@ def build_item(assignment: Assignment) -> WorkItem:
         language=item.language,
         guideline=item.guideline.sha256,
         guideline_id=item.guideline.pk,
+        is_clarified=bool(item.is_clarified),
         severity=document.severity_of(item.dimension),
         topic=document.list_topic(item.dimension, item.subcomponent),
         response_format=item.response_format,

@@ -173,6 +173,8 @@ def item_context(
 
 def describe_clarifications(item: WorkItem) -> list[dict[str, str]]:
     """What managers answered for everybody who works by the guideline, each by its clause."""
+    if not item.is_clarified:
+        return []
     return [
         {
             "clause": describe_mark({"criterion": each.criterion, "level": each.level}, item)
