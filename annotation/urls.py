@@ -82,11 +82,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(
         "batches/<str:name>/messages/<uuid:assignment_id>/", batch_messages.batch_answer, name="batch-answer"
     ),
-    path(
-        "batches/<str:name>/clarifications/<int:clarification_id>/withdraw/",
-        batch_messages.clarification_withdraw,
-        name="batch-clarification-withdraw",
-    ),
     path("batches/<str:name>/needs/", tasks.batch_needs, name="batch-needs"),
     path("batches/<str:name>/needs/notice/", tasks.batch_needs_notice, name="batch-needs-notice"),
     path("batches/<str:name>/gold-questions/", gold_questions.batch_known, name="batch-known"),

@@ -35,7 +35,6 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.management.commands.list_permissions import list_addresses
 from annotation.models import (
     Batch,
-    Clarification,
     Collection,
     CorrectionRequest,
     GuidelineNote,
@@ -185,7 +184,6 @@ MAY: dict[str, frozenset[str]] = {
     "own-messages": WORKERS,
     "batch-messages": MANAGER,
     "batch-answer": MANAGER,
-    "batch-clarification-withdraw": MANAGER,
     "imports": MANAGER,
     "import-new": MANAGER,
     "import-report": MANAGER,
@@ -589,7 +587,6 @@ def make_world() -> World:
             "assignment_id": held.pk,
             "history-item.assignment_id": first.pk,
             "batch-answer.assignment_id": discussed.pk,
-            "clarification_id": Clarification.objects.get().pk,
             "history-revise.assignment_id": first.pk,
             "api-revise.assignment_id": first.pk,
             "api-verdict.assignment_id": dispute.pk,

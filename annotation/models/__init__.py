@@ -16,7 +16,7 @@ from annotation.models.base import Channel
 from annotation.models.batches import Alarm, Batch, BatchStats, MemberCounts, Membership, Stratum
 from annotation.models.datasets import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.gold_questions import GoldQuestion, GoldQuestionTask, Qualification
-from annotation.models.guidelines import Clarification, Guideline, GuidelineNote, IntroductionReading
+from annotation.models.guidelines import Guideline, GuidelineNote, IntroductionReading
 from annotation.models.imports import HeaderMapping, Import
 from annotation.models.jobs import Job
 from annotation.models.people import (
@@ -61,7 +61,6 @@ __all__ = [
     "BatchStats",
     "CacheEntry",
     "Channel",
-    "Clarification",
     "Collection",
     "CorrectionRequest",
     "Dataset",

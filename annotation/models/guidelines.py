@@ -104,7 +104,8 @@ class IntroductionReading(models.Model):
 class GuidelineNote(Authored):
     """A remark on one clause of a guideline version, for the next one: a criterion, a level of it, or (empty) all.
 
-    ``study`` is that of whoever left one without a task.
+    ``study`` is that of whoever left one without a task. ``for_everybody``: until it is resolved, whoever works by this
+    version reads it beside the guideline.
 
     It tells of labels: whoever must be blind to the batch of its task must not read it before the batch closes.
     """
@@ -127,6 +128,7 @@ class GuidelineNote(Authored):
     task = models.ForeignKey(
         "Task", models.PROTECT, null=True, blank=True, related_name="notes", verbose_name=_("task")
     )
+    for_everybody = models.BooleanField(_("for everybody"), default=False, db_default=False)
     resolved_at = models.DateTimeField(_("resolved"), null=True, blank=True)
     resolved_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+"
@@ -144,26 +146,6 @@ class GuidelineNote(Authored):
                 name="note_once_per_task_and_author",
             )
         ]
-
-    def __str__(self) -> str:
-        return f"{self.guideline_id}/{self.criterion}"
-
-
-class Clarification(Authored):
-    """An answer that everybody reads who works by this version of a guideline, beside the clause that it is about."""
-
-    guideline = models.ForeignKey(
-        Guideline, models.PROTECT, related_name="clarifications", verbose_name=_("guideline")
-    )
-    study = models.ForeignKey(Study, models.PROTECT, related_name="+", verbose_name=_("study"))
-    criterion = models.CharField(_("criterion"), max_length=100, blank=True)
-    level = models.FloatField(_("level"), null=True, blank=True)
-    text = models.TextField(_("text"))
-
-    class Meta:
-        verbose_name = _("clarification")
-        verbose_name_plural = _("clarifications")
-        ordering = ["created_at", "id"]
 
     def __str__(self) -> str:
         return f"{self.guideline_id}/{self.criterion}"

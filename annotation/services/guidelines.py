@@ -112,15 +112,23 @@ def leave_note(
     level: float | None = None,
     text: str = "",
     task: Task | None = None,
+    study_id: int | None = None,
+    for_everybody: bool = False,
 ) -> GuidelineNote:
-    """Leave a note, within the transaction of what it comes from. Without a criterion it is on the whole guideline.
+    """Leave a note, within the transaction of what it comes from. Without a criterion it is on the whole guideline,
+    without a task of the study, or of the one that the work under way is about.
 
     The same author, task, source and criterion again say the note anew; it then waits again.
     """
     fields = {"guideline": guideline, "level": level, "text": text, **NOT_RESOLVED}
     if task is None:
         return GuidelineNote.objects.create(
-            study_id=find_study_id(), criterion=criterion, source=source, created_by=author, **fields
+            study_id=study_id or find_study_id(),
+            criterion=criterion,
+            source=source,
+            created_by=author,
+            for_everybody=for_everybody,
+            **fields,
         )
     note, created = GuidelineNote.objects.get_or_create(
         task=task, created_by=author, source=source, criterion=criterion, defaults=fields
@@ -133,18 +141,17 @@ def leave_note(
 
 @transaction.atomic
 def leave_own_note(
-    *, guideline: Guideline, author: Person, text: str, criterion: str = "", level: float | None = None
+    *,
+    guideline: Guideline,
+    author: Person,
+    text: str,
+    criterion: str = "",
+    level: float | None = None,
+    study_id: int | None = None,
+    for_everybody: bool = False,
 ) -> GuidelineNote:
     """A manager's own remark on a clause of this version."""
-    if criterion:
-        definition = guideline.document.criterion(criterion)
-        if level is not None and level not in definition.values:
-            raise NotFound(
-                N_('"{criterion}" has no level {level}; it has {known}.'),
-                criterion=criterion,
-                level=f"{level:g}",
-                known=", ".join(map(str, definition.values)),
-            )
+    refuse_unknown_clause(guideline, criterion, level)
     if not text.strip() or len(text) > MAX_NOTE_LENGTH:
         raise Unprocessable(
             N_("Write what the note says, in at most {most} characters."), most=MAX_NOTE_LENGTH
@@ -156,7 +163,23 @@ def leave_own_note(
         criterion=criterion,
         level=level if criterion else None,
         text=text.strip(),
+        study_id=study_id,
+        for_everybody=for_everybody,
     )
+
+
+def refuse_unknown_clause(guideline: Guideline, criterion: str, level: float | None) -> None:
+    """Raise where the guideline has no such criterion, or the criterion no such level; no criterion is the whole."""
+    if not criterion:
+        return
+    definition = guideline.document.criterion(criterion)
+    if level is not None and level not in definition.values:
+        raise NotFound(
+            N_('"{criterion}" has no level {level}; it has {known}.'),
+            criterion=criterion,
+            level=f"{level:g}",
+            known=", ".join(map(str, definition.values)),
+        )
 
 
 @transaction.atomic

@@ -16,10 +16,9 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import pgettext_lazy
 
-from annotation.domain.annotations import MARKABLE
 from annotation.domain.guidelines.prose import is_blank
 from annotation.models import Assignment, Batch, GoldLabel, Job, Task
-from annotation.views.texts import render_text
+from annotation.views.texts import choose_format, render_text
 
 register = template.Library()
 
@@ -194,12 +193,9 @@ def logo(classes: str = "") -> dict[str, Any]:
 @register.inclusion_tag("components/turn.html")
 def turn(role: str, text: str, language: str = "", batch: Batch | None = None) -> dict[str, Any]:
     """One turn to read; ``role`` is prompt, user or assistant. It is shown as the batch says, else as it looks."""
-    text_format = "auto"
-    if batch is not None:
-        text_format = batch.response_format if role == MARKABLE else batch.prompt_format
     return {
         "role": role,
-        "text": render_text(text, text_format),
+        "text": render_text(text, "auto" if batch is None else choose_format(batch, role)),
         "language": language,
         "blank": is_blank(text),
     }

@@ -9,6 +9,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from annotation.domain.annotations import MARKABLE
 from annotation.domain.texts import (
     Draw,
     Node,
@@ -18,6 +19,8 @@ from annotation.domain.texts import (
     read_plain_text,
     write_html,
 )
+from annotation.models import Batch
+from annotation.selectors.assignments.items import WorkItem
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,11 @@ class RenderedText:
 
     source: SafeString
     markdown: SafeString | None = None
+
+
+def choose_format(batch: Batch | WorkItem, role: str) -> str:
+    """How the batch shows the turns of a role: what the model wrote as a response, all else as a prompt."""
+    return batch.response_format if role == MARKABLE else batch.prompt_format
 
 
 def render_text(text: str, text_format: str, draw: Draw = draw_plainly) -> RenderedText:

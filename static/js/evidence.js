@@ -128,8 +128,8 @@
 
   // The marks of a span in the text as it is shown; none where it covers nothing but signs of Markdown.
   function piecesOf(span) {
-    const shown = [...document.querySelectorAll("mark")].filter((one) => !one.closest("[data-view][hidden]"));
-    return shown.filter((one) => one.over?.includes(span));
+    const marks = [...document.querySelectorAll("mark")].filter(({ over }) => over?.includes(span));
+    return marks.filter((mark) => !mark.closest("[data-view][hidden]"));
   }
 
   function chip(span) {

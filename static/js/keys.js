@@ -261,6 +261,7 @@ const keys = (() => {
   for (const kind of ["input", "change", "assay:item"]) document.addEventListener(kind, ask, true);
   // What is pressed stays where it is until it is let go: the current question may be higher than the others.
   document.addEventListener("pointerdown", () => (held = true), true);
+  document.addEventListener("keydown", () => (held = false), true); // a press may end without a click
   for (const kind of ["click", "pointercancel"]) {
     document.addEventListener(kind, ({ target }) => {
       held = false;

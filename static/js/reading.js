@@ -41,8 +41,8 @@ const reading = (() => {
     const above = track.getBoundingClientRect().top - paneTop; // the pane's padding: it begins above the track
     setPart(track.firstChild, scrollTop * scale - above, clientHeight * scale);
     const top = paneTop - scrollTop;
-    const shown = [...pane.querySelectorAll(".turns mark")].filter((mark) => mark.getClientRects().length);
-    track.replaceChildren(track.firstChild, ...shown.map((mark) => {
+    const marks = [...pane.querySelectorAll(".turns mark")].filter((mark) => mark.getClientRects().length);
+    track.replaceChildren(track.firstChild, ...marks.map((mark) => {
       const tick = document.createElement("div");
       const { top: start, height } = mark.getBoundingClientRect();
       tick.className = "position__mark";

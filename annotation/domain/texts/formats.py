@@ -17,7 +17,7 @@ _SIGNS = re.compile(
     r"^ {0,3}#{2,6} \S"  # a heading; one sign alone also begins a comment in code
     r"|(?<![\w*])\*\*(?=[^\s*])[^*\n]+(?<=[^\s*])\*\*(?![\w*])"  # **strong**
     r"|^ {0,3}\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t]*$"  # the second line of a table
-    r"|(?<!\w)\[[^\]\n]+\]\(https?://[^\s)]+\)"  # a link
+    r"|(?<!\w)\[[^\[\]\n]+\]\(https?://[^\s)]+\)"  # a link
     r"|\\\[|\\\(|^\$\$",  # a formula
     re.MULTILINE,
 )

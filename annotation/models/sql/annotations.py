@@ -38,8 +38,8 @@ from annotation.models.sql.tables import (
     ANNOTATIONS,
     ASSIGNMENTS,
     BATCHES,
-    CLARIFICATIONS,
     DRAFTS,
+    GUIDELINE_NOTES,
     GUIDELINES,
     PEOPLE,
     PROMPTS,
@@ -76,7 +76,9 @@ def read_handout(task_id: int) -> HandoutText:
 HANDOUT = f"""
 SELECT b.name, g.id, g.sha256, p.text, p.dimension, p.subcomponent, p.language,
     b.response_format, b.prompt_format,
-    EXISTS (SELECT 1 FROM {CLARIFICATIONS} c WHERE c.guideline_id = g.id), r.text, r.turns
+    EXISTS (
+        SELECT 1 FROM {GUIDELINE_NOTES} n WHERE n.guideline_id = g.id AND n.for_everybody AND n.resolved_at IS NULL
+    ), r.text, r.turns
 FROM {TASKS} t JOIN {BATCHES} b ON b.id = t.batch_id
 JOIN {GUIDELINES} g ON g.id = b.guideline_id
 JOIN {RESPONSES} r ON r.id = t.response_id JOIN {PROMPTS} p ON p.id = r.prompt_id

@@ -8,7 +8,6 @@ from annotation.models import (
     ApiToken,
     Assignment,
     Batch,
-    Clarification,
     Collection,
     Dataset,
     DisputeReason,
@@ -20,6 +19,7 @@ from annotation.models import (
     GoldQuestionTask,
     GoldRelease,
     Guideline,
+    GuidelineNote,
     Import,
     ImportedLabel,
     MemberCounts,
@@ -40,7 +40,6 @@ ASSIGNMENTS = Assignment._meta.db_table
 ADJUDICATIONS = Adjudication._meta.db_table
 ANNOTATIONS = Annotation._meta.db_table
 BATCHES = Batch._meta.db_table
-CLARIFICATIONS = Clarification._meta.db_table
 CARE_SETTINGS = WellbeingSettings._meta.db_table
 COLLECTIONS = Collection._meta.db_table
 DATASETS = Dataset._meta.db_table
@@ -48,6 +47,7 @@ DRAFTS = Draft._meta.db_table
 EXPOSURES = Exposure._meta.db_table
 GOLD_LABELS = GoldLabel._meta.db_table
 GUIDELINES = Guideline._meta.db_table
+GUIDELINE_NOTES = GuidelineNote._meta.db_table
 IMPORTED_LABELS = ImportedLabel._meta.db_table
 IMPORTS = Import._meta.db_table
 KNOWN_ITEMS = GoldQuestion._meta.db_table

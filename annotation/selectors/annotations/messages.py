@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Exists, F, Max, OuterRef, Prefetch, QuerySet, Subquery
+from django.db.models import Exists, F, Max, OuterRef, QuerySet, Subquery
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.study_scope import build_own_filter
-from annotation.models import Assignment, Batch, Clarification, ItemMessage, Person
+from annotation.models import Assignment, Batch, GuidelineNote, ItemMessage, Person
+
+LAST_MESSAGE = ItemMessage.objects.filter(assignment=OuterRef("pk")).order_by("-created_at", "-id")
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,14 @@ def read_thread(assignment: Assignment) -> list[ItemMessage]:
 
 def list_threads(batch: Batch) -> QuerySet[Assignment]:
     """The items of a batch that somebody asked about, those that wait first and the longest of them first."""
-    last = ItemMessage.objects.filter(assignment=OuterRef("pk")).order_by("-created_at", "-id")
     return (
-        Assignment.objects.filter(Exists(last), batch=batch)
+        Assignment.objects.filter(Exists(LAST_MESSAGE), batch=batch)
         .annotate(
-            answered=Subquery(last.values("answers")[:1]),
-            last_message_at=Subquery(last.values("created_at")[:1]),
+            answered=Subquery(LAST_MESSAGE.values("answers")[:1]),
+            last_message_at=Subquery(LAST_MESSAGE.values("created_at")[:1]),
         )
         .select_related("batch__guideline", "task__response__prompt")
-        .prefetch_related(Prefetch("messages", ItemMessage.objects.select_related("created_by")))
+        .prefetch_related("messages")
         .order_by("answered", "last_message_at")
     )
 
@@ -61,8 +62,7 @@ def build_threads(assignments: Sequence[Assignment]) -> list[ItemThread]:
 
 
 def count_waiting_threads(batch: Batch) -> int:
-    last = ItemMessage.objects.filter(assignment=OuterRef("pk")).order_by("-created_at", "-id")
-    answered = Subquery(last.values("answers")[:1])
+    answered = Subquery(LAST_MESSAGE.values("answers")[:1])
     return Assignment.objects.filter(batch=batch).annotate(answered=answered).filter(answered=False).count()
 
 
@@ -78,6 +78,7 @@ def get_batch_assignment(batch: Batch, assignment_id: UUID) -> Assignment:
     return assignment
 
 
-def list_clarifications(guideline_id: int) -> list[Clarification]:
+def list_clarifications(guideline_id: int) -> list[GuidelineNote]:
     """What managers answered for everybody who works by this version, in the studies that the work is about."""
-    return list(Clarification.objects.filter(build_own_filter("study"), guideline=guideline_id))
+    notes = GuidelineNote.objects.filter(build_own_filter("study"), guideline=guideline_id)
+    return list(notes.filter(for_everybody=True, resolved_at=None).order_by("created_at", "id"))

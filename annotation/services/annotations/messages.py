@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.core.errors import N_, NotFound, Unprocessable
-from annotation.models import Assignment, Clarification, ItemMessage, Person
-from annotation.services.audit import record
+from annotation.core.errors import N_, Unprocessable
+from annotation.models import Assignment, ItemMessage, Person
+from annotation.services.guidelines import leave_own_note, refuse_unknown_clause
 
 MAX_MESSAGE_LENGTH = 2000
 
 
+@transaction.atomic
 def ask_about_item(*, assignment: Assignment, author: Person, text: str) -> ItemMessage:
     """A question of whoever works on the item, or worked on it."""
     assert assignment.person_id == author.pk
-    return ItemMessage.objects.create(
-        assignment=assignment, answers=False, text=_check_text(text), created_by=author
-    )
+    message, _created = _add_message(assignment, author, text, answers=False)
+    return message
 
 
 @transaction.atomic
@@ -32,48 +35,36 @@ def answer_about_item(
 ) -> ItemMessage:
     """A manager's answer, by a clause of the guideline where it names one.
 
-    ``for_everybody`` puts it beside that clause for all who work by this version of the guideline.
+    ``for_everybody`` leaves it as a note on that clause, beside the guideline of all who work by this version.
     """
-    text = _check_text(text)
     guideline = assignment.batch.guideline
-    if criterion and level is not None and level not in guideline.document.criterion(criterion).values:
-        raise NotFound(
-            N_('"{criterion}" has no level {level}; it has {known}.'),
-            criterion=criterion,
-            level=f"{level:g}",
-            known=", ".join(map(str, guideline.document.criterion(criterion).values)),
+    refuse_unknown_clause(guideline, criterion, level)
+    clause: dict[str, Any] = {"criterion": criterion, "level": level}
+    message, created = _add_message(assignment, author, text, answers=True, **clause)
+    if for_everybody and created:
+        study = assignment.batch.study_id
+        leave_own_note(
+            guideline=guideline, author=author, text=text, study_id=study, for_everybody=True, **clause
         )
-    clause = {"criterion": criterion, "level": level}
-    message = ItemMessage.objects.create(
-        assignment=assignment, answers=True, text=text, created_by=author, **clause
-    )
-    if for_everybody:
-        Clarification.objects.create(
-            guideline=guideline, study_id=assignment.batch.study_id, text=text, created_by=author, **clause
-        )
-        record(actor=author, verb="clarify_guideline", target=f"guideline:{guideline}", text=text, **clause)
     return message
 
 
-def mark_read(*, assignment: Assignment, answers: bool) -> None:
-    """The other side's messages of a thread were on a page: the answers, or the questions."""
-    unread = ItemMessage.objects.filter(assignment=assignment, answers=answers, read_at=None)
+def mark_read(*, assignments: Iterable[Assignment], answers: bool) -> None:
+    """The other side's messages of these threads were on a page: the answers, or the questions."""
+    unread = ItemMessage.objects.filter(assignment__in=assignments, answers=answers, read_at=None)
     unread.update(read_at=timezone.now())
 
 
-def withdraw_clarification(*, clarification: Clarification, actor: Person) -> None:
-    """Take it from beside the guideline; the audit trail keeps its text."""
-    record(
-        actor=actor,
-        verb="withdraw_clarification",
-        target=f"guideline:{clarification.guideline}",
-        text=clarification.text,
-    )
-    clarification.delete()
-
-
-def _check_text(text: str) -> str:
+def _add_message(
+    assignment: Assignment, author: Person, text: str, **fields: Any
+) -> tuple[ItemMessage, bool]:
+    """The message, and whether it is new: a second press of the button says nothing more than the first."""
     text = text.strip()
     if not text or len(text) > MAX_MESSAGE_LENGTH:
         raise Unprocessable(N_("Write your message, in at most {most} characters."), most=MAX_MESSAGE_LENGTH)
-    return text
+    Assignment.objects.select_for_update(no_key=True).get(pk=assignment.pk)
+    last = assignment.messages.last()
+    fields |= {"text": text, "created_by_id": author.pk}
+    if last is not None and all(getattr(last, name) == value for name, value in fields.items()):
+        return last, False
+    return ItemMessage.objects.create(assignment=assignment, **fields), True

@@ -14,7 +14,7 @@ from annotation.domain.guidelines.prose import is_blank
 from annotation.domain.texts import Draw, Part, TextRun, draw_plainly, escape_words
 from annotation.selectors.assignments.items import WorkItem
 from annotation.selectors.guidelines import criterion_label, label_text
-from annotation.views.texts import RenderedText, render_text
+from annotation.views.texts import RenderedText, choose_format, render_text
 
 # The group of what the reader marked.
 OWN_GROUP = "mine"
@@ -61,10 +61,8 @@ def mark_turns(item: WorkItem, groups: Mapping[str, Sequence[Mapping[str, Any]]]
 def mark_turn(
     role: str, text: str, item: WorkItem, place: int | None = None, spans: Sequence[GroupedSpan] = ()
 ) -> MarkedTurn:
-    text_format = item.response_format if role == MARKABLE else item.prompt_format
-    return MarkedTurn(
-        role, place, is_blank(text), render_text(text, text_format, choose_drawing(spans, item))
-    )
+    rendered = render_text(text, choose_format(item, role), choose_drawing(spans, item))
+    return MarkedTurn(role, place, is_blank(text), rendered)
 
 
 def choose_drawing(spans: Sequence[GroupedSpan], item: WorkItem) -> Draw:

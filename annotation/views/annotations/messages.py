@@ -37,7 +37,7 @@ def thread(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
         except AssayError as error:
             context |= {"error": error_text(error), "text": text}
     context["messages"] = describe_messages(assignment, read_thread(assignment))
-    mark_read(assignment=assignment, answers=True)
+    mark_read(assignments=[assignment], answers=True)
     status = 422 if "error" in context else 200
     return render(request, "annotation/annotations/_thread.html", context, status=status)
 
@@ -48,9 +48,8 @@ def thread(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 def own_messages(request: HttpRequest) -> HttpResponse:
     """All that the person asked, with the answers, which count as read from then on."""
     page = Paginator(list_own_threads(person_of(request)), PAGE).get_page(request.GET.get("page"))
-    rows = []
-    for item_thread in build_threads(list(page.object_list)):
-        mark_read(assignment=item_thread.assignment, answers=True)
-        rows.append((item_thread, describe_messages(item_thread.assignment, item_thread.messages)))
+    threads = build_threads(list(page.object_list))
+    mark_read(assignments=[each.assignment for each in threads], answers=True)
+    rows = [(each, describe_messages(each.assignment, each.messages)) for each in threads]
     context = {"tab": "messages", "page": page, "rows": rows}
     return render(request, "annotation/annotations/messages.html", context)

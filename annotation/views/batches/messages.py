@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from annotation.core.error_messages import error_text
-from annotation.core.errors import AssayError, NotFound
+from annotation.core.errors import AssayError
 from annotation.domain.permissions import ANSWER_QUESTIONS
 from annotation.forms.messages import AnswerForm
 from annotation.models import Batch, Person
@@ -25,7 +25,7 @@ from annotation.selectors.annotations.messages import (
     list_threads,
 )
 from annotation.selectors.batches import get_batch
-from annotation.services.annotations.messages import answer_about_item, mark_read, withdraw_clarification
+from annotation.services.annotations.messages import answer_about_item, mark_read
 from annotation.views.access import act_required, person_of
 from annotation.views.batches.batches import batch_context
 from annotation.views.guidelines.notes import describe_clause, describe_messages
@@ -40,8 +40,7 @@ def batch_messages(request: HttpRequest, name: str) -> HttpResponse:
     batch = open_batch(name, person_of(request))
     page = Paginator(list_threads(batch), PAGE).get_page(request.GET.get("page"))
     threads = build_threads(list(page.object_list))
-    for thread in threads:
-        mark_read(assignment=thread.assignment, answers=False)
+    mark_read(assignments=[thread.assignment for thread in threads], answers=False)
     context = batch_context(batch, person_of(request), tab="messages") | {
         "page": page,
         "rows": [
@@ -83,18 +82,6 @@ def batch_answer(request: HttpRequest, name: str, assignment_id: UUID) -> HttpRe
         messages.error(request, error_text(error))
     else:
         messages.success(request, _("The answer is sent."))
-    return redirect("batch-messages", name)
-
-
-@require_POST
-@act_required(ANSWER_QUESTIONS)
-def clarification_withdraw(request: HttpRequest, name: str, clarification_id: int) -> HttpResponse:
-    batch = open_batch(name, person_of(request))
-    clarifications = {each.pk: each for each in list_clarifications(batch.guideline_id)}
-    if clarification_id not in clarifications:
-        raise NotFound(_("There is no such clarification."))
-    withdraw_clarification(clarification=clarifications[clarification_id], actor=person_of(request))
-    messages.success(request, _("The clarification is withdrawn."))
     return redirect("batch-messages", name)
 
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from annotation.core.http import breadcrumbs
 from annotation.domain.permissions import WRITE_GUIDELINES
 from annotation.forms.guidelines import NoteFilterForm, NoteForm, format_clause
-from annotation.models import Assignment, Clarification, Guideline, GuidelineNote, ItemMessage
+from annotation.models import Assignment, Guideline, GuidelineNote, ItemMessage
 from annotation.selectors.guidelines import (
     criterion_label,
     get_guideline_version,
@@ -102,7 +102,7 @@ def show_notes(request: HttpRequest, guideline: Guideline, form: NoteForm) -> Ht
     return render(request, "annotation/guidelines/notes.html", context, status=422 if form.is_bound else 200)
 
 
-def describe_clause(guideline: Guideline, note: GuidelineNote | ItemMessage | Clarification) -> str:
+def describe_clause(guideline: Guideline, note: GuidelineNote | ItemMessage) -> str:
     """The clause that a note is on; the whole where it names none."""
     if not note.criterion:
         return _("the whole guideline")

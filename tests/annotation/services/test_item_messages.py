@@ -7,7 +7,7 @@ import re
 import pytest
 
 from annotation.core.errors import Unprocessable
-from annotation.models import Assignment, AuditEvent, Batch, Clarification, ItemMessage, Person
+from annotation.models import Assignment, Batch, GuidelineNote, ItemMessage, Person
 from annotation.selectors.annotations.messages import (
     count_unread_answers,
     count_waiting_threads,
@@ -86,12 +86,10 @@ def test_an_answer_for_everybody_stands_beside_the_guideline_until_it_is_withdra
     assert "Clarifications" in work
     assert "2 Partial refusal" in work.split("Clarifications", 1)[1]
     assert ANSWER in work
-    clarification = Clarification.objects.get()
-    visit(ma).post(f"/batches/{batch.name}/clarifications/{clarification.pk}/withdraw/")
+    note = GuidelineNote.objects.get()
+    visit(ma).post(f"/guidelines/-/notes/{note.pk}/", resolved="1")
     assert list_clarifications(batch.guideline_id) == []
     assert ANSWER not in text(visit(chen).get(f"/work/{batch.name}/"))
-    verbs = AuditEvent.objects.filter(data__text=ANSWER).values_list("verb", flat=True)
-    assert sorted(verbs) == ["clarify_guideline", "withdraw_clarification"]
 
 
 def test_a_manager_who_judges_blind_in_the_batch_reads_no_question(
@@ -114,6 +112,16 @@ def test_a_message_has_words_and_an_end(item: Assignment, lin: Person, words: st
         ask_about_item(assignment=item, author=lin, text=words)
     assert "Write your message" in ask(lin, item, words)
     assert not ItemMessage.objects.exists()
+
+
+def test_a_second_press_says_nothing_more(batch: Batch, item: Assignment, lin: Person, ma: Person) -> None:
+    for _ in range(2):
+        ask(lin, item)
+    for _ in range(2):
+        answer(ma, item, for_everybody="on")
+    assert (ItemMessage.objects.count(), GuidelineNote.objects.count()) == (2, 1)
+    ask(lin, item)  # after an answer the same words are asked anew
+    assert ItemMessage.objects.count() == 3
 
 
 def test_text_of_a_message_stays_text(item: Assignment, lin: Person) -> None:
