@@ -178,6 +178,7 @@ def test_any_document_is_inert_and_marked_exactly(sign_in: SignIn, lin: Person, 
     batch_of([ANSWER], [lin], guideline)
     page = sign_in(lin)
     page.goto("/work/")
+    page.wait_for_load_state("networkidle")  # what the page itself asks for has come
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
 
