@@ -76,6 +76,7 @@ def check_annotation(
     dimension: str,
     answers: Mapping[str, Any],
     *,
+    subcomponent: str = "",
     evidence: Sequence[Mapping[str, Any]],
     rationale: str,
     texts: Callable[[], Sequence[str | None]],
@@ -84,9 +85,9 @@ def check_annotation(
 
     The ``texts`` of the response are read only where there are spans, some are missing, or turns are asked about.
     """
-    checked = check_answers(document, dimension, answers, texts=texts)
+    checked = check_answers(document, dimension, answers, subcomponent=subcomponent, texts=texts)
     turns = list_judged_turns(texts()) if document.asks_of_turns else ()
-    questions = document.list_questions(dimension, turns)
+    questions = document.list_questions(dimension, turns, subcomponent=subcomponent)
     spans = (
         check_evidence(evidence, texts=texts(), criteria=questions, labels=checked.labels) if evidence else []
     )
@@ -99,13 +100,15 @@ def check_answers(
     dimension: str,
     answers: Mapping[str, Any],
     *,
+    subcomponent: str = "",
     texts: Callable[[], Sequence[str | None]],
 ) -> CheckedAnnotation:
     """The labels and the texts that were answered, without evidence; Unprocessable as for ``check_annotation``."""
     turns = list_judged_turns(texts()) if document.asks_of_turns else ()
     labels, written = document.split_answers(answers)
-    checked = document.check_labels(dimension, labels, turns)
-    return CheckedAnnotation(checked, [], document.check_texts(dimension, written, checked))
+    checked = document.check_labels(dimension, labels, turns, subcomponent=subcomponent)
+    words = document.check_texts(dimension, written, checked, subcomponent=subcomponent)
+    return CheckedAnnotation(checked, [], words)
 
 
 def check_evidence(

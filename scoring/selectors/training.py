@@ -159,6 +159,7 @@ def build_example(response: Response) -> Example:
         prompt=response.prompt.text,
         response=response_text(response.text, response.turns),
         dimension=response.prompt.dimension or None,
+        kind=response.prompt.subcomponent or None,
     )
 
 
@@ -225,15 +226,19 @@ class PredictionRowBuilder:
         self._unlearned = {name for name, head in heads.items() if head["state"] == "empty"}
 
     def list_criteria(self, dimension: str | None) -> list[str]:
-        """The criteria asked of a prompt of this dimension."""
+        """The criteria that may be asked of a prompt of this dimension, whatever its subcomponent."""
         return [criterion.name for criterion in self._document.countable_for(dimension)]
 
-    def list_expected_criteria(self, dimension: str | None) -> list[str]:
-        """Of those the ones that the scorer had labels to learn: what a scored response has predictions of."""
-        return [name for name in self.list_criteria(dimension) if name not in self._unlearned]
+    def list_expected_criteria(self, example: Example) -> list[str]:
+        """Of those asked of its prompt the ones that the scorer had labels to learn."""
+        return [name for name in self._list_asked(example) if name not in self._unlearned]
+
+    def _list_asked(self, example: Example) -> list[str]:
+        criteria = self._document.countable_at(example.dimension, example.kind or "")
+        return [criterion.name for criterion in criteria]
 
     def build_rows(
-        self, response: int, dimension: str | None, predicted: Predicted, fold: int | None
+        self, response: int, example: Example, predicted: Predicted, fold: int | None
     ) -> list[Prediction]:
         """A row for each applicable criterion that the scorer could predict."""
         return [
@@ -245,7 +250,7 @@ class PredictionRowBuilder:
                 probabilities={level_name(value): p for value, p in predicted[name].items()},
                 fold=fold,
             )
-            for name in self.list_criteria(dimension)
+            for name in self._list_asked(example)
             if name in predicted
         ]
 

@@ -89,7 +89,8 @@ def add_must_fail(
 
 
 def _get_criteria(guideline: Guideline, response: Response, criterion: str) -> list[Criterion]:
-    asked_criteria = guideline.document.countable_for(response.prompt.dimension or None)
+    prompt = response.prompt
+    asked_criteria = guideline.document.countable_at(prompt.dimension or None, prompt.subcomponent)
     matching = [
         asked_criterion for asked_criterion in asked_criteria if criterion in {"", asked_criterion.name}
     ]

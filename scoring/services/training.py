@@ -427,7 +427,7 @@ def _store_predictions(scorer: Scorer, training_set: TrainingSet, grouped: Evalu
     rows = (
         row
         for response, example, fold, predicted in zip(*columns, strict=True)
-        for row in builder.build_rows(response, example.dimension, predicted, fold)
+        for row in builder.build_rows(response, example, predicted, fold)
     )
     while chunk := list(islice(rows, ROWS)):
         Prediction.objects.bulk_create(chunk)

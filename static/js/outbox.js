@@ -78,7 +78,7 @@ const outbox = (() => {
     const letter = letters[0];
     const answer = await deliver(letter);
     sending = false;
-    shell.takeBack();
+    shell.takeBack({ signedIn: !answer.problem });
     if (answer.problem) return again(answer.problem);
     failures = 0;
     letters.shift();
@@ -119,6 +119,7 @@ const outbox = (() => {
 
   setInterval(adopt, ORPHAN);
   window.addEventListener("online", pump);
+  document.addEventListener("assay:signed-in", pump);
   window.addEventListener("beforeunload", (event) => {
     if (!isEmpty()) event.preventDefault();
   });

@@ -36,8 +36,13 @@ const shell = (() => {
     list.scrollLeft += beyond + current.offsetWidth / 2;
   }
 
-  function takeBack() {
-    for (const old of document.querySelectorAll("#messages [data-notice]")) old.remove();
+  // A password that is being typed stays: that notice goes when somebody is signed in again.
+  const SIGNED_OUT = "notice-signed-out";
+
+  function takeBack({ signedIn = false } = {}) {
+    for (const old of document.querySelectorAll("#messages [data-notice]")) {
+      if (signedIn || old.dataset.notice !== SIGNED_OUT) old.remove();
+    }
   }
 
   function notice(id) {
@@ -45,8 +50,9 @@ const shell = (() => {
     const template = document.getElementById(id);
     if (!region || !template) return;
     takeBack();
+    if (region.querySelector(`[data-notice="${id}"]`)) return;
     const message = template.content.firstElementChild.cloneNode(true);
-    message.dataset.notice = "";
+    message.dataset.notice = id;
     region.append(message);
   }
 
@@ -69,7 +75,7 @@ const shell = (() => {
   document.addEventListener("htmx:after:request", (event) => {
     if (!isSignIn(event.detail.ctx.response.raw)) return;
     event.preventDefault();
-    notice("notice-refused");
+    notice(SIGNED_OUT);
   });
 
   document.addEventListener("htmx:error", (event) => {
@@ -87,7 +93,7 @@ const shell = (() => {
     if (request.body.has("csrfmiddlewaretoken")) request.body.set("csrfmiddlewaretoken", token());
   });
 
-  document.addEventListener("htmx:before:request", takeBack);
+  document.addEventListener("htmx:before:request", () => takeBack());
 
   // A POST of a script's own, answered as htmx is.
   function post(url, body = new URLSearchParams(), more = {}) {
@@ -98,8 +104,33 @@ const shell = (() => {
 
   // The name of the notice for an answer that is not the wanted one.
   function problem(response) {
-    return isSignIn(response) || refused(response.status) ? "notice-refused" : "notice-failed";
+    if (isSignIn(response)) return SIGNED_OUT;
+    return refused(response.status) ? "notice-refused" : "notice-failed";
   }
+
+  // The same person signs in again in place; whoever listens for "assay:signed-in" sends what waits.
+  async function signInAgain(form) {
+    const say = (refusal) => {
+      form.querySelector("[role=status]").textContent = form.querySelector(`[data-refusal=${refusal}]`)?.textContent ?? "";
+    };
+    say("none");
+    const response = await post(form.action, new URLSearchParams(new FormData(form))).catch(() => null);
+    if (!response) return notice("notice-offline");
+    form.elements.password.value = "";
+    if (response.redirected && !isSignIn(response)) {
+      takeBack({ signedIn: true });
+      document.dispatchEvent(new Event("assay:signed-in"));
+    } else {
+      say(response.status === 429 ? "many" : "wrong");
+      form.elements.password.focus();
+    }
+  }
+
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("[data-sign-in-again]")) return;
+    event.preventDefault();
+    signInAgain(event.target);
+  });
 
   return { notice, takeBack, post, problem };
 })();

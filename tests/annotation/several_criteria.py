@@ -53,8 +53,10 @@ def as_criterion(*values: float) -> Criterion:
     return Criterion.model_validate(criterion("harm", scale({value: f"Level {value}" for value in values})))
 
 
-def guideline_of(name: str, criteria: Sequence[Mapping[str, Any]], *, version: str = "1.0") -> Guideline:
-    """XSTest's guideline with other criteria; what is counted is the highest level of the first."""
+def guideline_of(
+    name: str, criteria: Sequence[Mapping[str, Any]], *, version: str = "1.0", counted: Sequence[str] = ()
+) -> Guideline:
+    """XSTest's guideline with other criteria; the metric counts the highest level of the first, or of those named."""
     document = yaml.safe_load(XSTEST_GUIDELINE.path.read_text(encoding="utf-8"))
     document |= {"name": name, "version": version, "criteria": [*criteria], "rank_by": "top"}
     document["metrics"] = [
@@ -63,7 +65,7 @@ def guideline_of(name: str, criteria: Sequence[Mapping[str, Any]], *, version: s
             "label": text("top rate"),
             "kind": "rate",
             "levels": [criteria[0]["scale"][-1]["value"]],
-            "criteria": [criteria[0]["name"]],
+            "criteria": list(counted) or [criteria[0]["name"]],
             "overall": "pooled",
         }
     ]

@@ -10,7 +10,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from annotation.models import Annotation, AuditEvent, Batch, Person
-from tests.browser.conftest import SignIn
+from tests.browser.conftest import SignIn, Violations
 from tests.browser.test_annotating import answer, sent
 from tests.browser.test_claim_ahead import start
 from tests.browser.test_workspace import type_rationale
@@ -26,11 +26,11 @@ def test_idled_out_one_signs_in_in_another_tab_and_the_work_is_sent(
     type_rationale(page, "what I think of it")
     Session.objects.update(expire_date=timezone.now() - timedelta(minutes=1))
     answer(page, "2", "Enter")
-    notice = page.get_by_role("alert").filter(has_text="Sign in again in another tab")
+    notice = page.get_by_role("alert").filter(has_text="Your session has ended")
     expect(notice).to_be_visible()
     assert not Annotation.objects.exists()
     with page.context.expect_page() as opened:
-        notice.get_by_role("link", name="Sign in").click()
+        notice.get_by_role("link", name="Sign in in another tab").click()
     tab = opened.value
     tab.get_by_label("Name to sign in with").fill("lin")
     tab.get_by_label("Password").fill("lin-password")
@@ -41,3 +41,30 @@ def test_idled_out_one_signs_in_in_another_tab_and_the_work_is_sent(
     annotation = Annotation.objects.get()
     assert (str(annotation.assignment_id), annotation.rationale) == (item, "what I think of it")
     assert AuditEvent.objects.filter(verb="sign_in", actor=lin).count() == 1
+
+
+def test_idled_out_one_signs_in_in_place_and_the_work_is_sent(
+    sign_in: SignIn, batch: Batch, lin: Person, violations: Violations
+) -> None:
+    """A wrong password is said in place; keys typed into the field choose no label; a retry does not empty it."""
+    page = sign_in(lin)
+    item = start(page)
+    type_rationale(page, "what I think of it")
+    Session.objects.update(expire_date=timezone.now() - timedelta(minutes=1))
+    answer(page, "2", "Enter")
+    notice = page.get_by_role("alert").filter(has_text="Your session has ended")
+    field = notice.get_by_label("Password of lin")
+    field.fill("wrong-1")
+    assert not violations(page)
+    field.press("Enter")
+    expect(notice.get_by_role("status")).to_have_text("This is not the password.")
+    assert not Annotation.objects.exists()
+    field.press_sequentially("lin-pass")
+    page.wait_for_timeout(2500)  # the outbox has tried again
+    field.press_sequentially("word")
+    field.press("Enter")
+    sent(page)
+    expect(notice).to_be_hidden()
+    annotation = Annotation.objects.get()
+    assert (str(annotation.assignment_id), annotation.rationale) == (item, "what I think of it")
+    assert page.locator("input:checked").count() == 0

@@ -50,7 +50,9 @@ class Wording:
         self._criteria = index_criteria(document)
         self._levels = {criterion.name: index_levels(criterion) for criterion in document.criteria}
 
-    def labels(self, stated_labels: Mapping[str, Any], dimension: str) -> dict[str, Any]:
+    def labels(
+        self, stated_labels: Mapping[str, Any], dimension: str, subcomponent: str = ""
+    ) -> dict[str, Any]:
         """Criterion and value of each label; Unprocessable for one that means no criterion.
 
         One of the options of a criterion is ``topics:1`` and one of its turns ``empathy@3``, as in the file.
@@ -60,8 +62,8 @@ class Wording:
             if self._is_left_out(field):
                 continue
             word, suffix = _split_field(field, self._criteria)
-            criterion = self._get_criterion(word, dimension)
-            if not (criterion.applies(dimension) or self._is_checked):
+            criterion = self._get_criterion(word, dimension, subcomponent)
+            if not (criterion.applies(dimension, subcomponent) or self._is_checked):
                 self.not_asked += 1
                 continue
             name = f"{criterion.name}{suffix}"
@@ -76,14 +78,14 @@ class Wording:
             self.left_out[word] += 1
         return is_left_out
 
-    def _get_criterion(self, field: str, dimension: str) -> Criterion:
+    def _get_criterion(self, field: str, dimension: str, subcomponent: str) -> Criterion:
         """What the field means; "" means the only criterion that is asked in this dimension."""
         if field:
             criterion = self._criteria.get(fold_word(field))
             if criterion is None:
                 raise self._refuse_criterion(field)
             return criterion
-        applicable = self._document.criteria_for(dimension)
+        applicable = self._document.criteria_at(dimension, subcomponent)
         if len(applicable) != 1:
             raise Unprocessable(
                 N_("of which criterion is this label? Here {known} are asked; give each a column."),
@@ -100,24 +102,26 @@ class Wording:
     def _list_criteria(self) -> str:
         return ", ".join(criterion.name for criterion in self._document.criteria)
 
-    def spans(self, stated_spans: Sequence[Mapping[str, Any]], dimension: str) -> list[dict[str, Any]]:
+    def spans(
+        self, stated_spans: Sequence[Mapping[str, Any]], dimension: str, subcomponent: str = ""
+    ) -> list[dict[str, Any]]:
         """The spans whose ``label`` means a criterion, or a level of the only criterion that has one called so."""
         evidence = []
         for span in stated_spans:
             label = str(span["label"])
             if self._is_left_out(label):
                 continue
-            target = self._find_target(label, dimension, span["turn"])
+            target = self._find_target(label, dimension, subcomponent, span["turn"])
             if target is not None:
                 evidence.append({name: span[name] for name in ("turn", "start", "end")} | target)
         return evidence
 
-    def _find_target(self, label: str, dimension: str, turn: int) -> dict[str, Any] | None:
+    def _find_target(self, label: str, dimension: str, subcomponent: str, turn: int) -> dict[str, Any] | None:
         """The criterion, and its level where the label says it; None where it is not asked in this dimension."""
         name, equals, level = label.partition(EQUALS)
         word, suffix = _split_field(name, self._criteria)
         criterion = self._criteria.get(fold_word(word))
-        if criterion is not None and criterion.applies(dimension):
+        if criterion is not None and criterion.applies(dimension, subcomponent):
             levels = self._levels[criterion.name]
             return {"criterion": f"{criterion.name}{suffix}" if suffix else name_at_turn(criterion, turn)} | (
                 {"level": read_level(criterion, level, levels)} if equals else {}
@@ -125,7 +129,7 @@ class Wording:
         if criterion is not None:
             self.not_asked += 1
             return None
-        applicable = self._document.criteria_for(dimension)
+        applicable = self._document.criteria_at(dimension, subcomponent)
         having = [criterion for criterion in applicable if fold_word(label) in self._levels[criterion.name]]
         if len(having) != 1:
             raise Unprocessable(NO_SPAN, name=label, known=self._list_criteria())

@@ -290,12 +290,26 @@ def _list_criterion_clauses(
         if level.requires:
             inside["requires"] = _join_parts(map(say, level.requires))
         place = (name, f"{value:g}")
-        yield ("level", *place), _WrittenClause("level", section, f"{value:g} {named}", inside, name, value)
+        heading = f"{value:g} {named}"
+        yield ("level", *place), _WrittenClause("level", section, heading, inside, name, value)
         for number, example in enumerate(level.examples):
-            written = _WrittenClause(
-                "example", section, f"{value:g} {named}", _list_example_texts(example, language), name, value
-            )
+            texts = _list_example_texts(example, language)
+            if example.subcomponent is not None:
+                label = document.label_subcomponent(criterion, example.subcomponent)
+                texts["subcomponent"] = localize(label, language)
+            written = _WrittenClause("example", section, heading, texts, name, value)
             yield ("example", *place, str(number)), written
+        for part in level.subcomponents:
+            label = document.label_subcomponent(criterion, part.name)
+            written = _WrittenClause(
+                "level",
+                section,
+                f"{heading} / {localize(label, language)}",
+                {"definition": localize(part.definition, language)},
+                name,
+                value,
+            )
+            yield ("level", *place, part.name), written
 
 
 def _list_criterion_texts(
@@ -328,7 +342,11 @@ def _describe_scope(document: GuidelineDocument, criterion: Criterion, language:
     dimensions = [
         dimension for dimension in document.dimensions if dimension.name in criterion.applies_to.dimensions
     ]
-    return _join_parts(localize(dimension.label, language) for dimension in dimensions)
+    subcomponents = [
+        localize(document.label_subcomponent(criterion, name), language)
+        for name in criterion.applies_to.subcomponents
+    ]
+    return _join_parts([*(localize(dimension.label, language) for dimension in dimensions), *subcomponents])
 
 
 def _list_example_texts(example: LevelExample, language: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
@@ -50,10 +51,12 @@ def check_criterion(criterion: Criterion) -> None:
             )
     for index, level in enumerate(criterion.scale):
         check_unique(level.requires, "scale", index, "requires", inside=True)
+        check_unique((part.name for part in level.subcomponents), "scale", index, "subcomponents", "name")
     if criterion.range is not None:
         _check_range(criterion)
     if criterion.applies_to != "all":
-        check_unique(criterion.applies_to.dimensions, "applies_to", "dimensions", inside=True)
+        for part in ("dimensions", "subcomponents"):
+            check_unique(getattr(criterion.applies_to, part), "applies_to", part, inside=True)
     if criterion.tolerance is not None:
         _check_tolerance(criterion)
 
@@ -149,9 +152,19 @@ def check_condition(condition: AskedIf) -> None:
 
 
 class LevelExample(Frozen):
+    """``subcomponent`` is that of its prompt, where its criterion is asked of several; None: it serves for all."""
+
     prompt: LocalizedText
     response: LocalizedText
     note: LocalizedText | None = None
+    subcomponent: TaxonomyName | None = None
+
+
+class SubcomponentText(Frozen):
+    """What a level means for the prompts of one subcomponent."""
+
+    name: TaxonomyName
+    definition: LocalizedText
 
 
 class Level(Frozen):
@@ -163,6 +176,18 @@ class Level(Frozen):
     reason: LocalizedText | None = None
     requires: tuple[Literal["evidence", "rationale"], ...] = ()
     examples: tuple[LevelExample, ...] = ()
+    subcomponents: tuple[SubcomponentText, ...] = ()
+
+    def at_subcomponent(self, subcomponent: str) -> Level:
+        """The level as it is defined for this subcomponent, with the examples that serve for it, or else all."""
+        definitions = {text.name: text.definition for text in self.subcomponents}
+        fitting = tuple(e for e in self.examples if e.subcomponent in (None, subcomponent))
+        return self.model_copy(
+            update={
+                "definition": definitions.get(subcomponent, self.definition),
+                "examples": fitting or self.examples,
+            }
+        )
 
 
 class Range(Frozen):
@@ -173,7 +198,10 @@ class Range(Frozen):
 
 
 class AppliesTo(Frozen):
+    """Prompts of these dimensions; with ``subcomponents`` only those of these parts of them."""
+
     dimensions: Annotated[tuple[TaxonomyName, ...], Field(min_length=1)]
+    subcomponents: tuple[TaxonomyName, ...] = ()
 
 
 def _applicability_tag(value: object) -> str | None:
@@ -320,8 +348,32 @@ class Criterion(Frozen):
         }
         return self.model_copy(update={"name": add_turn(self.name, turn), "per_turn": None, **words})
 
-    def applies(self, dimension: str | None) -> bool:
+    @cached_property
+    def has_subcomponent_texts(self) -> bool:
+        """Whether a definition or an example of a level is that of one subcomponent."""
+        return any(
+            level.subcomponents or any(example.subcomponent for example in level.examples)
+            for level in self.scale
+        )
+
+    def at_subcomponent(self, subcomponent: str) -> Criterion:
+        """The same criterion, its levels as they are defined for this subcomponent."""
+        if not self.has_subcomponent_texts:
+            return self
+        return self.model_copy(
+            update={"scale": tuple(level.at_subcomponent(subcomponent) for level in self.scale)}
+        )
+
+    def applies_in(self, dimension: str | None) -> bool:
+        """Whether it is asked of any prompt of the dimension."""
         return self.applies_to == "all" or dimension in self.applies_to.dimensions
+
+    def applies(self, dimension: str | None, subcomponent: str = "") -> bool:
+        """Whether it is asked of a prompt of this dimension and subcomponent."""
+        if self.applies_to == "all":
+            return True
+        parts = self.applies_to.subcomponents
+        return dimension in self.applies_to.dimensions and (not parts or subcomponent in parts)
 
     @property
     def may_lack_value(self) -> bool:

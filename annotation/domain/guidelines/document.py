@@ -94,13 +94,52 @@ def _check_applicability(document: GuidelineDocument) -> None:
         if criterion.applies_to != "all":
             place = ("criteria", index, "applies_to", "dimensions")
             _check_known(document, criterion.applies_to.dimensions, place)
-    for index, name in enumerate(document.dimension_names):
-        if not document.criteria_for(name):
+        _check_subcomponents(document, criterion, index)
+    for index, dimension in enumerate(document.dimensions):
+        if not document.criteria_for(dimension.name):
             raise flaw(
                 N_('No criterion with a scale applies to "{name}"; add one or remove the dimension.'),
                 at=("dimensions", index, "name"),
-                name=name,
+                name=dimension.name,
             )
+        for part, subcomponent in enumerate(dimension.subcomponents):
+            if not document.criteria_at(dimension.name, subcomponent.name):
+                raise flaw(
+                    N_('No criterion with a scale applies to "{name}"; add one or remove the subcomponent.'),
+                    at=("dimensions", index, "subcomponents", part, "name"),
+                    name=subcomponent.name,
+                )
+
+
+def _check_subcomponents(document: GuidelineDocument, criterion: Criterion, index: int) -> None:
+    """Each subcomponent that the criterion names is one of the prompts that it is asked about."""
+    known = [
+        subcomponent.name
+        for dimension in document.dimensions
+        if criterion.applies_in(dimension.name)
+        for subcomponent in dimension.subcomponents
+    ]
+    own: Sequence[str] = () if criterion.applies_to == "all" else criterion.applies_to.subcomponents
+    for part, name in enumerate(own):
+        _check_subcomponent(name, known, ("criteria", index, "applies_to", "subcomponents", part))
+    for position, level in enumerate(criterion.scale):
+        for part, text in enumerate(level.subcomponents):
+            at: Location = ("criteria", index, "scale", position, "subcomponents", part, "name")
+            _check_subcomponent(text.name, own or known, at)
+        for number, example in enumerate(level.examples):
+            if example.subcomponent is not None:
+                at = ("criteria", index, "scale", position, "examples", number, "subcomponent")
+                _check_subcomponent(example.subcomponent, own or known, at)
+
+
+def _check_subcomponent(name: str, known: Sequence[str], at: Location) -> None:
+    if name not in known:
+        raise flaw(
+            N_('This criterion is asked of no subcomponent "{name}"; use one of {known}.'),
+            at=at,
+            name=name,
+            known=", ".join(known) or "-",
+        )
 
 
 def _check_asked_if(document: GuidelineDocument, criterion: Criterion, index: int) -> None:
@@ -327,6 +366,27 @@ class GuidelineDocument(Frozen):
         parts = [part for part in known.subcomponents if part.name == subcomponent] if known else []
         return (known, *parts) if known else ()
 
+    def label_subcomponent(self, criterion: Criterion, name: str) -> dict[str, str]:
+        """The label of a subcomponent that the criterion names, in each language."""
+        return next(
+            part.label
+            for dimension in self.dimensions
+            if criterion.applies_in(dimension.name)
+            for part in dimension.subcomponents
+            if part.name == name
+        )
+
+    def list_unanswerable(self, topics: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+        """Of the prompts' dimensions and subcomponents those about which no criterion asks: the name of the dimension,
+        or both.
+        """
+        names = {
+            f"{dimension} / {subcomponent}" if self.criteria_for(dimension) and subcomponent else dimension
+            for dimension, subcomponent in topics
+            if not self.criteria_at(dimension, subcomponent)
+        }
+        return tuple(sorted(names))
+
     @property
     def nominal_criteria(self) -> frozenset[str]:
         """The names of those whose values have no distance."""
@@ -351,23 +411,38 @@ class GuidelineDocument(Frozen):
     def has_texts(self) -> bool:
         return any(criterion.kind == "text" for criterion in self.criteria)
 
+    @cached_property
+    def asks_by_subcomponent(self) -> bool:
+        """Whether what is asked depends on the prompt's subcomponent, and not on its dimension alone."""
+        return any(c.applies_to != "all" and c.applies_to.subcomponents for c in self.criteria)
+
     def criteria_for(self, dimension: str | None) -> tuple[Criterion, ...]:
-        """The criteria that bear labels of a prompt of this dimension; of an unknown one, those that apply to all."""
-        return tuple(criterion for criterion in self.labelled_criteria if criterion.applies(dimension))
+        """The criteria that bear labels of any prompt of this dimension; of an unknown one, those that apply to all."""
+        return tuple(criterion for criterion in self.labelled_criteria if criterion.applies_in(dimension))
 
     def countable_for(self, dimension: str | None) -> tuple[Criterion, ...]:
         """Of those the ones by which a response has one level."""
         return tuple(criterion for criterion in self.criteria_for(dimension) if criterion.is_countable)
 
-    def list_questions(self, dimension: str | None, turns: Iterable[int] = ()) -> tuple[Criterion, ...]:
+    def criteria_at(self, dimension: str | None, subcomponent: str) -> tuple[Criterion, ...]:
+        """The criteria that bear labels of a prompt of this dimension and subcomponent."""
+        return tuple(c for c in self.labelled_criteria if c.applies(dimension, subcomponent))
+
+    def countable_at(self, dimension: str | None, subcomponent: str) -> tuple[Criterion, ...]:
+        """Of those the ones by which a response has one level."""
+        return tuple(c for c in self.criteria_at(dimension, subcomponent) if c.is_countable)
+
+    def list_questions(
+        self, dimension: str | None, turns: Iterable[int] = (), *, subcomponent: str = ""
+    ) -> tuple[Criterion, ...]:
         """All that a person is asked about a response, in order: texts, too, and what is asked of each of its
-        judged ``turns`` (counted from 0) once for each.
+        judged ``turns`` (counted from 0) once for each; the levels as they are defined for the subcomponent.
         """
         places = tuple(turns)
         return tuple(
             question
-            for criterion in self.criteria
-            if criterion.applies(dimension)
+            for criterion in (c.at_subcomponent(subcomponent) for c in self.criteria)
+            if criterion.applies(dimension, subcomponent)
             for question in (
                 [criterion.at_turn(turn) for turn in places]
                 if criterion.per_turn is not None
@@ -412,13 +487,18 @@ class GuidelineDocument(Frozen):
         )
 
     def check_texts(
-        self, dimension: str | None, texts: Mapping[str, object], labels: Mapping[str, object]
+        self,
+        dimension: str | None,
+        texts: Mapping[str, object],
+        labels: Mapping[str, object],
+        *,
+        subcomponent: str = "",
     ) -> dict[str, str]:
         """A text for each criterion that asks for one beside these labels; else Unprocessable.
 
         An optional one may be missing or empty.
         """
-        criteria = [c for c in self.criteria if c.kind == "text" and c.applies(dimension)]
+        criteria = [c for c in self.criteria if c.kind == "text" and c.applies(dimension, subcomponent)]
         self._refuse_others(criteria, texts)
         checked: dict[str, str] = {}
         for criterion in criteria:
@@ -434,14 +514,20 @@ class GuidelineDocument(Frozen):
         return checked
 
     def check_labels(
-        self, dimension: str | None, labels: Mapping[str, object], turns: Iterable[int] = ()
+        self,
+        dimension: str | None,
+        labels: Mapping[str, object],
+        turns: Iterable[int] = (),
+        *,
+        subcomponent: str = "",
     ) -> dict[str, Label]:
         """A label for each criterion that is asked, in the guideline's order; else Unprocessable.
 
         One that is optional may be missing. Nothing is answered that another answer makes needless. ``turns`` are the
         judged ones of the response, counted from 0; they matter where ``asks_of_turns``.
         """
-        criteria = [c for c in self.list_questions(dimension, turns) if c.kind != "text"]
+        questions = self.list_questions(dimension, turns, subcomponent=subcomponent)
+        criteria = [criterion for criterion in questions if criterion.kind != "text"]
         self._refuse_others(criteria, labels)
         checked: dict[str, Label] = {}
         for criterion in criteria:

@@ -35,6 +35,7 @@ class ImportTask(NamedTuple):
     response: int
     prompt_key: str
     dimension: str
+    subcomponent: str
     model: str
     collection: str
 
@@ -75,7 +76,7 @@ def _by_indexes(cursor: Any) -> Iterator[None]:
 
 # In this order: SQLite, which knows nothing of how many pairs there are, would begin with the batch's tasks.
 _IMPORT_TASKS = f"""
-SELECT t.id, t.stratum_id, t.state, t.overlap, t.slots_taken, r.id, p.key, p.dimension, m.name, c.name
+SELECT t.id, t.stratum_id, t.state, t.overlap, t.slots_taken, r.id, p.key, p.dimension, p.subcomponent, m.name, c.name
 FROM {{pairs}}
 {{join}} {PROMPTS} p ON p.key = {{key}} AND p.dataset_id{{is_among_ids}}
 {{join}} {MODELS} m ON m.name = {{model}}

@@ -65,7 +65,9 @@ def build_item(assignment: Assignment) -> WorkItem:
         lease_expires=assignment.lease_expires,
         prompt=item.prompt,
         turns=tuple(Turn(role=turn["role"], text=turn["text"]) for turn in turns),
-        criteria=document.list_questions(item.dimension, list_judged_turns(markable)),
+        criteria=document.list_questions(
+            item.dimension, list_judged_turns(markable), subcomponent=item.subcomponent
+        ),
         dimension=item.dimension,
         subcomponent=item.subcomponent,
         document=document,
@@ -84,6 +86,14 @@ def read_markable_texts(task: int) -> list[str | None]:
     """The turns of a task's response, as they are handed out; None for one that is not judged."""
     text, turns = Task.objects.values_list("response__text", "response__turns").get(pk=task)
     return list_markable_texts(text, turns)
+
+
+def read_subcomponent(assignment: Assignment) -> str:
+    """That of the assignment's prompt, where the guideline's questions depend on it; else empty, without a query."""
+    if not assignment.batch.guideline.document.asks_by_subcomponent:
+        return ""
+    tasks = Task.objects.filter(pk=assignment.task_id)
+    return tasks.values_list("response__prompt__subcomponent", flat=True).get()
 
 
 def get_own_assignment(assignment_id: UUID, person: Person) -> Assignment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, count
 from math import ceil
@@ -184,14 +184,13 @@ def find_fitting_guideline(dataset: Dataset) -> Guideline | None:
     that name all of its dimensions; failing these, of those that have a criterion for each of them.
     """
     prompts = Prompt.objects.filter(dataset=dataset).order_by()
-    dimensions = set(prompts.values_list("dimension", flat=True).distinct())
+    topics = set(prompts.values_list("dimension", "subcomponent").distinct())
+    dimensions = {dimension for dimension, _subcomponent in topics}
     batches = Batch.objects.filter(strata__dataset=dataset).select_related("guideline").order_by("-pk")
     published = Guideline.objects.exclude(published_at=None).order_by("-published_at", "-pk")
     guidelines = [*(batch.guideline for batch in batches[:1]), *published]
     naming = (guideline for guideline in guidelines if dimensions <= set(guideline.document.dimension_names))
-    answering = (
-        guideline for guideline in guidelines if all(map(guideline.document.criteria_for, dimensions))
-    )
+    answering = (guideline for guideline in guidelines if not guideline.document.list_unanswerable(topics))
     return next(naming, None) or next(answering, None)
 
 
@@ -201,6 +200,13 @@ def suggest_batch_name(dataset: Dataset) -> str:
     candidates = (dataset.name if n == 1 else f"{dataset.name}-{n}" for n in count(1))
     name = next(name for name in candidates if name not in names)
     return name if len(name) <= MAX_NAME else ""
+
+
+def list_topics(responses: QuerySet[Response]) -> list[tuple[str, str]]:
+    """The dimensions and subcomponents of their prompts, each pair once."""
+    return sorted(
+        set(responses.order_by().values_list("prompt__dimension", "prompt__subcomponent").distinct())
+    )
 
 
 def plan_responses(
@@ -237,7 +243,7 @@ def plan_responses(
         overlap=overlap,
         adjudicators=len(set(adjudicators)),
         seconds=seconds,
-        unanswerable=_list_unanswerable(guideline, dimensions),
+        unanswerable=_list_unanswerable(guideline, responses, dimensions),
     )
     return replace(plan, overlap_share=overlap_share, is_open=is_open)
 
@@ -459,7 +465,13 @@ def measure_pace(guideline: str) -> AnnotationPace | None:
     return AnnotationPace(seconds=median(seconds), n=len(seconds)) if seconds else None
 
 
-def _list_unanswerable(guideline: Guideline | None, dimensions: dict[str, int]) -> tuple[str, ...]:
+def _list_unanswerable(
+    guideline: Guideline | None, responses: QuerySet[Response], dimensions: Iterable[str]
+) -> tuple[str, ...]:
     if guideline is None:
         return ()
-    return tuple(name for name in dimensions if not guideline.document.criteria_for(name))
+    document = guideline.document
+    by_part = document.asks_by_subcomponent
+    return document.list_unanswerable(
+        list_topics(responses) if by_part else ((dimension, "") for dimension in dimensions)
+    )

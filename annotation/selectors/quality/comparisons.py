@@ -277,7 +277,7 @@ def _find_lenient_end(document: GuidelineDocument, declared: Criterion) -> int:
     if ranked.kind == "mean":
         return 1 if ranked.multiplier > 0 else -1
     dimensions = [
-        dimension_name for dimension_name in document.dimension_names if declared.applies(dimension_name)
+        dimension_name for dimension_name in document.dimension_names if declared.applies_in(dimension_name)
     ]
     if not set(dimensions) <= set(document.dimensions_of(ranked)):
         return 0  # elsewhere the same level may be the wrong one

@@ -36,6 +36,7 @@ from annotation.models import (
 )
 from annotation.models.sql.annotations import write_gold
 from annotation.models.sql.counts import add_exposure, add_to_tally, add_to_tally_of
+from annotation.selectors.assignments.items import read_subcomponent
 from annotation.selectors.counts import count_decisions
 from annotation.services.annotations.submission import (
     AlreadySubmitted,
@@ -217,7 +218,8 @@ def _list_disputed_criteria(assignment: Assignment, rules: SettlementRules) -> S
     if assignment.batch.settling == Batch.Settling.AGGREGATE:
         # What the model of all labels was sure of is settled, and is never computed again.
         settled = set(GoldLabel.objects.filter(task=task.pk).values_list("criterion", flat=True))
-        criteria = assignment.batch.guideline.document.criteria_for(task.stratum.dimension)
+        document, subcomponent = assignment.batch.guideline.document, read_subcomponent(assignment)
+        criteria = document.criteria_at(task.stratum.dimension, subcomponent)
         return [criterion.name for criterion in criteria if criterion.name not in settled]
     return compute_outcome(task, assignment.batch).disputed
 

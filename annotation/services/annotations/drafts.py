@@ -16,7 +16,7 @@ from annotation.core.errors import N_, AssayError, Conflict, NotFound, Unprocess
 from annotation.domain.annotations import FLAGS, MAX_SPANS, Submission, list_judged_turns
 from annotation.domain.guidelines import Criterion, Label
 from annotation.models import Assignment, Channel, Draft, Person
-from annotation.selectors.assignments.items import read_markable_texts
+from annotation.selectors.assignments.items import read_markable_texts, read_subcomponent
 from annotation.services.assignments import lock_assignment
 from annotation.services.audit import record
 
@@ -55,7 +55,8 @@ def _build_fields(assignment: Assignment, work: Submission) -> dict[str, Any]:
     """The columns of the draft; what no page could have sent is refused."""
     document, dimension = assignment.batch.guideline.document, assignment.task.stratum.dimension
     turns = list_judged_turns(read_markable_texts(assignment.task_id)) if document.asks_of_turns else ()
-    criteria = {criterion.name: criterion for criterion in document.list_questions(dimension, turns)}
+    questions = document.list_questions(dimension, turns, subcomponent=read_subcomponent(assignment))
+    criteria = {criterion.name: criterion for criterion in questions}
     if len(work.rationale) > MAX_RATIONALE_LENGTH:
         raise Unprocessable(N_("The rationale is longer than {most} characters."), most=MAX_RATIONALE_LENGTH)
     if len(work.evidence) > MAX_SPANS:

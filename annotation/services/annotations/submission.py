@@ -32,7 +32,7 @@ from annotation.models.sql.annotations import end_task, fetch_submitted_labels, 
 from annotation.models.sql.counts import add_exposure, add_to_tally_of
 from annotation.selectors.annotations.closings import is_closed
 from annotation.selectors.annotations.own_work import find_latest_annotation
-from annotation.selectors.assignments.items import read_markable_texts
+from annotation.selectors.assignments.items import read_markable_texts, read_subcomponent
 from annotation.selectors.gold_questions import Feedback, find_feedback
 from annotation.services.annotations.drafts import ITEM_IS_DISPUTE, save_refused_draft
 from annotation.services.assignments import TooLate, check_membership, lock_assignment, retake_slot
@@ -148,7 +148,8 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Submission) -
     refuse_seen_answer(assignment)
     document, dimension = assignment.batch.guideline.document, assignment.task.stratum.dimension
     texts = partial(read_markable_texts, assignment.task_id)
-    answers = check_answers(document, dimension, work.labels, texts=texts).answers
+    subcomponent = read_subcomponent(assignment)
+    answers = check_answers(document, dimension, work.labels, subcomponent=subcomponent, texts=texts).answers
     if is_closed(assignment):
         _request_correction(assignment, work=work, answers=answers, key=key)
         return None
@@ -279,6 +280,7 @@ def _check_submission(assignment: Assignment, work: Submission) -> CheckedAnnota
         assignment.batch.guideline.document,
         assignment.task.stratum.dimension,
         work.labels,
+        subcomponent=read_subcomponent(assignment),
         evidence=work.evidence,
         rationale=work.rationale,
         texts=partial(read_markable_texts, assignment.task_id),

@@ -43,6 +43,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.access import is_awaiting_confirmation
+from annotation.selectors.batches.plan import list_topics
 from annotation.selectors.counts import count_tasks
 from annotation.selectors.people import count_invited_annotators
 from annotation.services import jobs
@@ -101,14 +102,14 @@ def _prepare(spec: BatchSpec, actor: Person | None) -> tuple[Batch, QuerySet[Res
     if not guideline.is_published:
         raise AssayError(N_("The guideline {guideline} is not published yet."), guideline=str(guideline))
     responses = list_responses(spec)
-    dimensions = set(responses.order_by().values_list("prompt__dimension", flat=True).distinct())
-    if not dimensions:
+    topics = list_topics(responses)
+    if not topics:
         dataset = Dataset.objects.get(pk=spec.dataset)
         raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)
-    _refuse_unknown_dimensions(guideline, dimensions)
+    _refuse_unanswerable(guideline, topics)
     people = Person.objects.in_bulk([*spec.annotators, *spec.adjudicators, *spec.shares])
     shares = {people[pk]: spec.build_share(pk) for pk in [*spec.annotators, *spec.shares]}
-    _check_shares(shares, spec.annotators, {*guideline.document.dimension_names, *dimensions} - {""})
+    _check_shares(shares, spec.annotators, {*guideline.document.dimension_names, *dict(topics)} - {""})
     owner = Dataset.objects.get(pk=spec.dataset).study_id
     study = Study.objects.get(pk=choose_study_id(owner))
     batch = create_empty_batch(
@@ -418,11 +419,11 @@ def count_annotators(batch: Batch) -> int:
     return batch.memberships.filter(role=Membership.Role.ANNOTATOR, active=True).count()
 
 
-def _refuse_unknown_dimensions(guideline: Guideline, dimensions: Iterable[str]) -> None:
-    unanswerable = sorted(name for name in dimensions if not guideline.document.criteria_for(name))
+def _refuse_unanswerable(guideline: Guideline, topics: Iterable[tuple[str, str]]) -> None:
+    unanswerable = guideline.document.list_unanswerable(topics)
     if unanswerable:
         raise AssayError(
-            N_("{guideline} has no criterion for the dimension {dimensions}."),
+            N_("{guideline} has no criterion for the prompts of {dimensions}."),
             guideline=str(guideline),
             dimensions=", ".join(name or '""' for name in unanswerable),
         )

@@ -143,7 +143,8 @@ def refuse_unfit(batch: Batch, response: Response, answer: GoldAnswer) -> None:
 
 
 def _check_labels(batch: Batch, response: Response, answer: GoldAnswer) -> dict[str, Label]:
-    return batch.guideline.document.check_labels(response.prompt.dimension, answer.labels)
+    prompt, document = response.prompt, batch.guideline.document
+    return document.check_labels(prompt.dimension, answer.labels, subcomponent=prompt.subcomponent)
 
 
 def _lock_batch(batch: Batch) -> Batch:

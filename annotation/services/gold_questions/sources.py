@@ -175,12 +175,14 @@ def _list_candidates(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settle
     ids = sorted(labels)
     for start in range(0, len(ids), CHUNK):
         tasks = Task.objects.filter(pk__in=ids[start : start + CHUNK]).order_by("pk")
-        rows = tasks.values_list("pk", "response", "stratum__dimension", "stratum__language")
-        for task, response, dimension, language in rows:
+        rows = tasks.values_list(
+            "pk", "response", "stratum__dimension", "response__prompt__subcomponent", "stratum__language"
+        )
+        for task, response, dimension, subcomponent, language in rows:
             if (
                 response in used_responses
                 or dimension not in worked.dimensions
-                or not _is_complete(document, dimension, labels[task])
+                or not _is_complete(document, dimension, subcomponent, labels[task])
                 or worked.is_foreign(language)
             ):
                 continue
@@ -190,10 +192,10 @@ def _list_candidates(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settle
     return candidates
 
 
-def _is_complete(document: GuidelineDocument, dimension: str, labels: Labels) -> bool:
+def _is_complete(document: GuidelineDocument, dimension: str, subcomponent: str, labels: Labels) -> bool:
     """Whether everything that is asked is settled."""
     try:
-        document.check_labels(dimension, labels)
+        document.check_labels(dimension, labels, subcomponent=subcomponent)
     except Unprocessable:
         return False
     return True

@@ -46,7 +46,7 @@ from annotation.services.batches.batches import (
 )
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports.datasets import store_responses
-from annotation.services.imports.places import Members, TaskSlots
+from annotation.services.imports.places import Members, TaskSlot, TaskSlots
 from annotation.services.imports.replay import Replay
 from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run
 from annotation.services.studies import find_or_make_study
@@ -390,7 +390,7 @@ def _replay_record(
     try:
         place = places.of(record)
         if wording is not None:
-            stated, record = record, _translate_labels(record, wording, place.dimension, intake)
+            stated, record = record, _translate_labels(record, wording, place, intake)
             if stated.labels and not record.labels and wording.left_out:
                 intake.report.left_out[ALL_LEFT_OUT] += 1
                 return
@@ -404,16 +404,17 @@ def _replay_record(
         intake.report.count(is_new=is_new)
 
 
-def _translate_labels(record: Judgement, wording: Wording, dimension: str, intake: Intake) -> Judgement:
+def _translate_labels(record: Judgement, wording: Wording, place: TaskSlot, intake: Intake) -> Judgement:
     """The record with the guideline's criteria and values in place of words."""
     try:
-        labels = wording.labels(record.labels, dimension)
+        labels = wording.labels(record.labels, place.dimension, place.subcomponent)
     except AssayError as error:
         raise intake.add_place(error, record.line, "labels") from error
     if not isinstance(record, AnnotationRecord):
         return replace(record, labels=labels)
     try:
-        return replace(record, labels=labels, evidence=wording.spans(record.evidence, dimension))
+        evidence = wording.spans(record.evidence, place.dimension, place.subcomponent)
+        return replace(record, labels=labels, evidence=evidence)
     except AssayError as error:
         raise intake.add_place(error, record.line, "evidence") from error
 

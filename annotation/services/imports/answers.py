@@ -30,13 +30,15 @@ class AnswerChecker:
     def check_labels(self, place: TaskSlot, record: AnnotationRecord) -> dict[str, Label]:
         """What was checked before is known: there are few labels, and many who gave them."""
         dimension, turns = place.dimension, self._list_turns(place)
+        subcomponent = place.subcomponent if self._document.asks_by_subcomponent else ""
         stated, _texts = self._document.split_answers(record.labels)
-        key = build_labels_key((dimension, *turns), stated)
+        key = build_labels_key((dimension, subcomponent, *turns), stated)
         known = self._checked.get(key)
         if known is not None:
             return known
         try:
-            labels = self._document.check_labels(dimension, self._reader.read(stated, turns), turns)
+            answers = self._reader.read(stated, turns)
+            labels = self._document.check_labels(dimension, answers, turns, subcomponent=subcomponent)
         except AssayError as error:
             raise self._add_place(error, record) from error
         if key and len(self._checked) < MAX_CHECKED:
@@ -54,7 +56,9 @@ class AnswerChecker:
             return {}
         _labels, texts = self._document.split_answers(record.labels)
         try:
-            return self._document.check_texts(place.dimension, self._reader.read(texts), labels)
+            return self._document.check_texts(
+                place.dimension, self._reader.read(texts), labels, subcomponent=place.subcomponent
+            )
         except AssayError as error:
             raise self._add_place(error, record) from error
 
@@ -78,7 +82,9 @@ class AnswerChecker:
             return check_evidence(
                 [self._name_turn(span) for span in record.evidence],
                 texts=place.texts,
-                criteria=self._document.list_questions(place.dimension, self._list_turns(place)),
+                criteria=self._document.list_questions(
+                    place.dimension, self._list_turns(place), subcomponent=place.subcomponent
+                ),
                 labels=labels,
             )
         except AssayError as error:

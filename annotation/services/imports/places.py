@@ -106,13 +106,15 @@ class TaskSlot:
         "slots_taken",
         "state",
         "stratum",
+        "subcomponent",
         "texts",
     )
 
     def __init__(self, task: ImportTask) -> None:
         self.pk, self.stratum, self.response = task.pk, task.stratum, task.response
         self.state, self.overlap, self.slots_taken = task.state, task.overlap, task.slots_taken
-        self.dimension, self.collection = task.dimension, task.collection
+        self.dimension, self.subcomponent = task.dimension, task.subcomponent
+        self.collection = task.collection
         self.texts: Sequence[str | None] = ()  # what evidence may be marked in, where it was read
         self.claims: dict[int, Claim] = {}  # by person
         self.revisions: dict[int, list[StatedRevision]] = {}  # by person, the current one last

@@ -220,15 +220,17 @@ def leave_page(
 
 
 # A published guideline never changes: its questions are put into words once for each language.
-_QUESTIONS: dict[tuple[str, str, str], Question] = {}
+_QUESTIONS: dict[tuple[str, str, str, str], Question] = {}
 
 
 def find_question(criterion: Criterion, item: WorkItem) -> Question:
     """The criterion with nothing chosen."""
     language = get_language() or "en"
-    key = (item.guideline, criterion.name, language)
+    subcomponent = item.subcomponent if criterion.has_subcomponent_texts else ""
+    key = (item.guideline, criterion.name, subcomponent, language)
     if key not in _QUESTIONS:
-        guide = render_guide(item.document.criterion(strip_turn(criterion.name)), language)
+        declared = item.document.criterion(strip_turn(criterion.name))
+        guide = render_guide(declared.at_subcomponent(subcomponent), language)
         _QUESTIONS[key] = build_question(criterion, language, guide)
     return _QUESTIONS[key]
 

@@ -138,8 +138,14 @@ def list_criteria(
         | {
             "about": []
             if criterion.applies_to == "all"
-            else [labels[name] for name in criterion.applies_to.dimensions],
-            "scale": [level_context(criterion.name, level, notes) for level in written["scale"][::-1]],
+            else [
+                *(labels[name] for name in criterion.applies_to.dimensions),
+                *(label_part(document, criterion, name) for name in criterion.applies_to.subcomponents),
+            ],
+            "scale": [
+                level_context(criterion.name, level, notes) | label_parts(document, criterion, level)
+                for level in written["scale"][::-1]
+            ],
             "others": list_other_answers(document, criterion),
             "scale_words": guideline_text(
                 criterion.measurement if criterion.kind == "level" else criterion.kind
@@ -149,6 +155,26 @@ def list_criteria(
         }
         for criterion, written in zip(document.criteria, content["criteria"], strict=True)
     ]
+
+
+def label_parts(document: GuidelineDocument, criterion: Criterion, level: dict[str, Any]) -> dict[str, Any]:
+    """What a level has by subcomponent, with the names of these in the reader's language."""
+    return {
+        "subcomponents": [
+            part | {"label": label_part(document, criterion, part["name"])} for part in level["subcomponents"]
+        ],
+        "examples": [
+            example | {"label": label_part(document, criterion, example["subcomponent"])}
+            if example["subcomponent"]
+            else example
+            for example in level["examples"]
+        ],
+    }
+
+
+def label_part(document: GuidelineDocument, criterion: Criterion, subcomponent: str) -> str:
+    language = choose_language(document, get_language() or "en")
+    return document.label_subcomponent(criterion, subcomponent)[language]
 
 
 def level_context(

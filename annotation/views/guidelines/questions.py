@@ -115,7 +115,7 @@ def level_keys(values: Sequence[int | float]) -> Sequence[str]:
 
 
 def render_guide(criterion: Criterion, language: str) -> SafeString:
-    """What the guideline says of the criterion, beside the work."""
+    """What the guideline says of the criterion (as ``at_subcomponent`` gives it), beside the work."""
     context = {
         "language": language,
         "name": criterion.name,

@@ -32,6 +32,7 @@ FIELDS = {
     "prompt": gettext_lazy("Prompt"),
     "response": gettext_lazy("Response"),
     "note": gettext_lazy("Why"),
+    "subcomponent": gettext_lazy("Subcomponent"),
     "kind": gettext_lazy("Kind"),
     "overall": gettext_lazy("Overall value"),
     "levels": gettext_lazy("Counted levels"),

@@ -116,7 +116,8 @@ class EstimateCell:
 
     def weight(self, metric: Metric) -> int:
         """How many labels it adds to a metric over all labels."""
-        return len(self.rows) * len(self.document.criteria_of(metric, self.dimension))
+        criteria = {criterion.name for criterion in self.document.criteria_of(metric, self.dimension)}
+        return sum(criterion in criteria for row in self.rows for criterion, _value in row.labels)
 
     @property
     def dimension(self) -> str | None:
@@ -364,10 +365,11 @@ def _cells_to_json(document: GuidelineDocument, own: Mapping[str, EstimateCell])
 
 
 def _overall_to_json(metric: Metric, parts: Sequence[CellMetric]) -> dict[str, Any]:
-    """Of independent dimensions. A dimension without a response has no part in a metric over all labels."""
+    """Of independent dimensions. A dimension without a label has no part in a metric over all labels."""
+    weights = [1.0] * len(parts)
     if metric.overall == "pooled":
-        parts = [part for part in parts if part.cell.rows]
-    weights = [1.0 if metric.overall != "pooled" else float(part.cell.weight(metric)) for part in parts]
+        parts = [part for part in parts if part.cell.weight(metric)]
+        weights = [float(part.cell.weight(metric)) for part in parts]
     return _sources_to_json(
         mix_values([part.people for part in parts], weights),
         mix_values([part.scorer for part in parts], weights),

@@ -76,15 +76,17 @@ class _CountedPrompt:
 def _list_prompts(run: BenchmarkRun) -> dict[int, _CountedPrompt]:
     """Those that the guideline can judge."""
     document = run.scorer.guideline.document
-    rows = Prompt.objects.filter(dataset=run.dataset_id).values_list("pk", "dimension", *ATTRIBUTES)
+    fields = ("pk", "dimension", "subcomponent", *ATTRIBUTES)
+    rows = Prompt.objects.filter(dataset=run.dataset_id).values_list(*fields)
 
     @cache
-    def find_cell(dimension: str) -> tuple[str | None, int]:
-        return find_scope(run, dimension), len(document.countable_for(dimension or None))
+    def find_cell(dimension: str, subcomponent: str) -> tuple[str | None, int]:
+        criteria = document.countable_at(dimension or None, subcomponent)
+        return find_scope(run, dimension), len(criteria)
 
     prompts = {}
-    for prompt, dimension, *values in rows:
-        scope, criteria = find_cell(dimension)
+    for prompt, dimension, subcomponent, *values in rows:
+        scope, criteria = find_cell(dimension, subcomponent)
         if scope is not None:
             groups = {name: value for name, value in zip(ATTRIBUTES, values, strict=True) if value}
             prompts[prompt] = _CountedPrompt(scope, criteria, groups)

@@ -231,7 +231,8 @@ def _build_label(
 
 def _get_criterion(judge_record: JudgeRecord, response: Response, document: GuidelineDocument) -> Criterion:
     """The one that the row names, or the only one that is asked of its prompt."""
-    applicable = document.countable_for(response.prompt.dimension or None)
+    prompt = response.prompt
+    applicable = document.countable_at(prompt.dimension or None, prompt.subcomponent)
     matching = [criterion for criterion in applicable if judge_record.criterion in {None, criterion.name}]
     if len(matching) != 1:
         raise judge_record.error(

@@ -92,13 +92,13 @@ def _list_unanswered(judging: JudgeRun) -> dict[Content, list[int]]:
     rows = list(
         list_responses(judging.dataset, judging.collection, judging.evaluated_models.all())
         .select_related(None)
-        .values_list("pk", "prompt_id", "prompt__dimension", "sha256")
+        .values_list("pk", "prompt_id", "prompt__dimension", "prompt__subcomponent", "sha256")
     )
     prompts = {pk: text_sha256(text) for pk, text in judging.dataset.prompts.values_list("pk", "text")}
     known = list_labels(judging.judge, [pk for pk, *_more in rows])
     groups: dict[Content, list[int]] = defaultdict(list)
-    for pk, prompt, dimension, sha256 in rows:
-        for criterion in document.countable_for(dimension or None):
+    for pk, prompt, dimension, subcomponent, sha256 in rows:
+        for criterion in document.countable_at(dimension or None, subcomponent):
             if (pk, criterion.name) not in known:
                 groups[prompts[prompt], sha256, criterion.name].append(pk)
     return dict(groups)
@@ -173,7 +173,7 @@ def _list_questions(
                 template.system,
                 template.text,
                 document=judge.guideline.document,
-                criterion=criteria[content[2]],
+                criterion=criteria[content[2]].at_subcomponent(response.prompt.subcomponent),
                 prompt=response.prompt.text,
                 response=response_text(response.text, response.turns),
             )

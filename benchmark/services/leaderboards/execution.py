@@ -141,7 +141,8 @@ CHUNK = 1000
 
 def list_judgeable_responses(run: BenchmarkRun) -> QuerySet[Response]:
     """The run's responses that its guideline can judge."""
-    return list_run_responses(run).filter(prompt__dimension__in=_criteria_by_dimension(run))
+    dimensions = {dimension for dimension, _subcomponent in _list_criteria_by_topic(run)}
+    return list_run_responses(run).filter(prompt__dimension__in=dimensions)
 
 
 def list_unscored_responses(run: BenchmarkRun) -> QuerySet[Response]:
@@ -149,8 +150,8 @@ def list_unscored_responses(run: BenchmarkRun) -> QuerySet[Response]:
     own = Prediction.objects.filter(scorer=run.scorer, response=OuterRef("pk"))
     prediction_counts = own.order_by().values("response").annotate(n=Count("pk")).values("n")
     conditions = [
-        Q(prompt__dimension=dimension, told__lt=len(criteria))
-        for dimension, criteria in _criteria_by_dimension(run).items()
+        Q(prompt__dimension=dimension, prompt__subcomponent__in=subcomponents, told__lt=n)
+        for (dimension, n), subcomponents in _group_topics(run).items()
     ]
     judged = list_judgeable_responses(run).annotate(
         told=Coalesce(Subquery(prediction_counts, output_field=IntegerField()), 0)
@@ -160,18 +161,20 @@ def list_unscored_responses(run: BenchmarkRun) -> QuerySet[Response]:
 
 def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
     """Store what the run counts; done again, it changes nothing. The number of items."""
-    gold, predicted, criteria = list_gold(run), _load_predictions(run), _criteria_by_dimension(run)
+    gold, predicted, criteria = list_gold(run), _load_predictions(run), _list_criteria_by_topic(run)
     may_lack = [c.name for c in run.scorer.guideline.document.countable_criteria if c.may_lack_value]
     judged = list_judged_responses(run) if may_lack else frozenset()
     responses = list(
-        list_judgeable_responses(run).select_related(None).values_list("pk", "prompt__dimension")
+        list_judgeable_responses(run)
+        .select_related(None)
+        .values_list("pk", "prompt__dimension", "prompt__subcomponent")
     )
     for start in range(0, len(responses), CHUNK):
         report(start / len(responses))
         keys = [
             (response, criterion)
-            for response, dimension in responses[start : start + CHUNK]
-            for criterion in criteria[dimension]
+            for response, *topic in responses[start : start + CHUNK]
+            for criterion in criteria[tuple(topic)]
             # Where people said that there is no value, no prediction stands for it.
             if criterion not in may_lack or response not in judged or (response, criterion) in gold
         ]
@@ -179,17 +182,27 @@ def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
     return run.items.count()
 
 
-def _criteria_by_dimension(run: BenchmarkRun) -> dict[str, tuple[str, ...]]:
-    """What is asked of the prompts of each dimension that the run's responses have and its guideline knows."""
+def _list_criteria_by_topic(run: BenchmarkRun) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """By dimension and subcomponent, as the prompts of the run's responses have them and its guideline knows the
+    dimension: what is asked of these prompts.
+    """
     document = run.scorer.guideline.document
-    dimensions = set(
-        list_run_responses(run).order_by().values_list("prompt__dimension", flat=True).distinct()
-    )
+    topics = list_run_responses(run).order_by().values_list("prompt__dimension", "prompt__subcomponent")
     return {
-        dimension: tuple(criterion.name for criterion in document.countable_for(dimension or None))
-        for dimension in sorted(dimensions)
+        (dimension, subcomponent): tuple(
+            criterion.name for criterion in document.countable_at(dimension or None, subcomponent)
+        )
+        for dimension, subcomponent in sorted(set(topics.distinct()))
         if find_scope(run, dimension) is not None
     }
+
+
+def _group_topics(run: BenchmarkRun) -> dict[tuple[str, int], list[str]]:
+    """The subcomponents by their dimension and the number of criteria that are asked of them."""
+    groups: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for (dimension, subcomponent), criteria in _list_criteria_by_topic(run).items():
+        groups[dimension, len(criteria)].append(subcomponent)
+    return groups
 
 
 def _build_items(

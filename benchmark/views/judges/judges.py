@@ -299,7 +299,7 @@ def _preview(request: HttpRequest, guideline: Guideline, texts: dict[str, str]) 
     if sample is None:
         return []
     document = guideline.document
-    criteria = document.countable_for(sample.prompt.dimension or None)
+    criteria = document.countable_at(sample.prompt.dimension or None, sample.prompt.subcomponent)
     if not criteria:
         return []
     return list(
@@ -307,7 +307,7 @@ def _preview(request: HttpRequest, guideline: Guideline, texts: dict[str, str]) 
             texts["system"],
             texts["text"],
             document=document,
-            criterion=criteria[0],
+            criterion=criteria[0].at_subcomponent(sample.prompt.subcomponent),
             prompt=sample.prompt.text,
             response=response_text(sample.text, sample.turns),
         )

@@ -103,20 +103,21 @@ def _list_response_ids(responses: Iterable[Response]) -> list[int]:
 def _score_chunk(
     scorer: Scorer, keys: Sequence[int], predictor: CachedPredictor, rows: PredictionRowBuilder
 ) -> ScoringCounts:
-    responses = list(_list_unscored(scorer, keys, rows))
-    examples = {response.pk: build_example(response) for response in responses}
+    examples = dict(_list_unscored(scorer, keys, rows))
     predicted = predictor.predict(list(examples.values()))
     predictions: list[Prediction] = []
     for pk, example in examples.items():
         fold, distribution = predicted[example.content_key]
-        predictions += rows.build_rows(pk, example.dimension, distribution, fold)
+        predictions += rows.build_rows(pk, example, distribution, fold)
     Prediction.objects.bulk_create(predictions, ignore_conflicts=True)
     unseen = sum(1 for prediction in predictions if prediction.fold is None)
     return ScoringCounts(len(predictions) - unseen, unseen)
 
 
-def _list_unscored(scorer: Scorer, keys: Sequence[int], rows: PredictionRowBuilder) -> Iterator[Response]:
-    """The responses that have no prediction, or none of some criterion that the scorer can tell them."""
+def _list_unscored(
+    scorer: Scorer, keys: Sequence[int], rows: PredictionRowBuilder
+) -> Iterator[tuple[int, Example]]:
+    """By id, the responses that have no prediction, or none of some criterion that the scorer can tell them."""
     stored: dict[int, set[str]] = defaultdict(set)
     predictions = Prediction.objects.filter(scorer=scorer, response__in=keys)
     for response, criterion in predictions.values_list("response_id", "criterion"):
@@ -124,11 +125,9 @@ def _list_unscored(scorer: Scorer, keys: Sequence[int], rows: PredictionRowBuild
     for candidate in (
         Response.objects.filter(pk__in=keys).select_related("prompt").order_by("prompt_id", "pk")
     ):
-        criteria = stored[candidate.pk]
-        if not criteria or not criteria.issuperset(
-            rows.list_expected_criteria(candidate.prompt.dimension or None)
-        ):
-            yield candidate
+        criteria, example = stored[candidate.pk], build_example(candidate)
+        if not criteria or not criteria.issuperset(rows.list_expected_criteria(example)):
+            yield candidate.pk, example
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,12 +15,12 @@ from tests.annotation.several_criteria import text as both
 from tests.support import XSTEST_GUIDELINE
 
 
-def read(*criteria: dict[str, Any]) -> GuidelineDocument:
+def read(*criteria: dict[str, Any], counted: Sequence[str] = ()) -> GuidelineDocument:
     data = yaml.safe_load(XSTEST_GUIDELINE.path.read_text(encoding="utf-8"))
     metric = {"name": "top", "label": both("top"), "kind": "rate", "levels": [3], "overall": "pooled"}
     data |= {
         "criteria": list(criteria),
-        "metrics": [metric | {"criteria": [criteria[0]["name"]]}],
+        "metrics": [metric | {"criteria": list(counted) or [criteria[0]["name"]]}],
         "rank_by": "top",
     }
     return parse_guideline(yaml.safe_dump(data, allow_unicode=True), path="g.yaml")
@@ -29,9 +30,9 @@ def ask(name: str, **fields: Any) -> dict[str, Any]:
     return criterion(name, scale(LEVELS)) | fields
 
 
-def refusal(*criteria: dict[str, Any]) -> tuple[str | None, str]:
+def refusal(*criteria: dict[str, Any], counted: Sequence[str] = ()) -> tuple[str | None, str]:
     with pytest.raises(InputError) as caught:
-        read(*criteria)
+        read(*criteria, counted=counted)
     return caught.value.field, str(caught.value)
 
 

@@ -77,6 +77,7 @@ def lock_plainly(batch: Batch, datasets: Sequence[int], pairs: Sequence[tuple[st
             response=task.response_id,
             prompt_key=task.response.prompt.key,
             dimension=task.response.prompt.dimension,
+            subcomponent=task.response.prompt.subcomponent,
             model=task.response.model.name,
             collection=task.response.collection.name,
         )

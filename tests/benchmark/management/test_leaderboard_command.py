@@ -104,7 +104,7 @@ def test_a_guideline_in_the_database_is_used_and_one_that_is_not_is_named(
 ):
     path = write(tmp_path / "rows.jsonl", [ROW])
     leaderboard("--from-file", path, "--guideline", "flames", "--json")
-    assert "using flames@1.1 as shipped" in capsys.readouterr().err
+    assert "using flames@1.2 as shipped" in capsys.readouterr().err
     FLAMES_GUIDELINE.load()
     assert Guideline.objects.count() == 1
     leaderboard("--from-file", path, "--guideline", "flames", "--json")
