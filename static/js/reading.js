@@ -58,6 +58,8 @@ const reading = (() => {
     due = true;
     requestAnimationFrame(() => setTimeout(() => { // after the frame that shows the text
       due = false;
+      const work = pane?.closest(".work");
+      if (work) work.dataset.whole = ""; // places are exact once all of it is laid out
       draw();
     }));
   }
