@@ -61,7 +61,7 @@ class VerdictForm(WorkForm):
 
 class AdjudicationForm(WorkForm):
     reason = forms.CharField(
-        max_length=50, error_messages={"required": _("Choose why the annotators differed.")}
+        max_length=50, error_messages={"required": _("Choose the reason for the difference.")}
     )
 
     def work(self, evidence: Sequence[Any] = ()) -> Submission:

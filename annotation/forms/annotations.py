@@ -190,7 +190,7 @@ class SkipForm(forms.Form):
         cleaned = super().clean() or {}
         cleaned["why"] = cleaned.get("own") or cleaned.get("reason", "")
         if not cleaned["why"] and not self.errors:
-            raise forms.ValidationError(_("Choose why you skip this item, or say it in your own words."))
+            raise forms.ValidationError(_("Choose a reason for skipping this item, or write your own."))
         return cleaned
 
     def first_error(self) -> str:

@@ -104,7 +104,9 @@ class TitleForm(forms.Form):
 
 class StudyForm(TitleForm):
     name = forms.CharField(
-        label=_("Name"), max_length=100, help_text=_("It stands in addresses and commands, and stays.")
+        label=_("Name"),
+        max_length=100,
+        help_text=_("It is used in addresses and commands and cannot be changed."),
     )
     managers = forms.CharField(
         label=_("Managers"),
@@ -243,7 +245,7 @@ class InvitationForm(LanguagesForm, RolesForm):
         help_text=_("Whoever accepts works in it at once."),
     )
     days = forms.IntegerField(
-        label=_("Valid for so many days"), min_value=1, max_value=MAX_DAYS, initial=USUAL_DAYS
+        label=_("Valid for (days)"), min_value=1, max_value=MAX_DAYS, initial=USUAL_DAYS
     )
     field_order = ("notes", "roles", "batch", "days", "languages", "others")
 

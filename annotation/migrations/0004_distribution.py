@@ -131,7 +131,7 @@ class Migration(migrations.Migration):
             name="seed",
             field=models.PositiveIntegerField(
                 default=0,
-                help_text="Of the shuffling and of the plan: the same seed gives the same.",
+                help_text="For the shuffling and the plan: the same seed gives the same order.",
                 verbose_name="seed",
             ),
         ),

@@ -102,7 +102,7 @@ class Batch(Archivable, Authored):
     seed = models.PositiveIntegerField(
         _("seed"),
         default=USUAL_POLICY.seed,
-        help_text=_("Of the shuffling and of the plan: the same seed gives the same."),
+        help_text=_("For the shuffling and the plan: the same seed gives the same order."),
     )
     tolerance = models.FloatField(_("tolerance"), default=USUAL_POLICY.tolerance)
     lease_seconds = models.PositiveIntegerField(_("lease in seconds"), default=USUAL_POLICY.lease_seconds)

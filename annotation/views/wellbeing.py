@@ -37,7 +37,7 @@ def wellbeing_settings(request: HttpRequest) -> HttpResponse:
     form = WellbeingForm(request.POST if request.method == "POST" else None, settings=settings)
     if form.is_valid():
         set_wellbeing(actor=person, **form.settings())
-        messages.success(request, _("It holds from now on, for everybody."))
+        messages.success(request, _("It applies to everybody from now on."))
         return redirect("care")
     days = list_days()
     page = Paginator(list_readers(person), PAGE).get_page(request.GET.get("page"))

@@ -52,7 +52,7 @@ class JsonObjectField(forms.CharField):
         except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict):
-            raise ValidationError(_("This is no JSON object."))
+            raise ValidationError(_("This is not a JSON object."))
         return content
 
 
@@ -112,7 +112,7 @@ class ShareForm(forms.Form):
         help_text=_("To tell the links apart; it does not stand on the page."),
     )
     days = forms.IntegerField(
-        label=_("Valid for so many days"),
+        label=_("Valid for (days)"),
         min_value=1,
         max_value=MAX_DAYS,
         required=False,
@@ -147,7 +147,9 @@ class PublishedForm(forms.Form):
 
     guideline = forms.ChoiceField(label=_("Guideline"))
     dataset = forms.ModelChoiceField(
-        Dataset.objects.none(), label=_("Dataset"), help_text=_("The table stands beside its boards alone.")
+        Dataset.objects.none(),
+        label=_("Dataset"),
+        help_text=_("The table is shown beside its own boards only."),
     )
     name = forms.CharField(
         label=_("Name"), max_length=MAX_NAME_CHARACTERS, help_text=_("What the table is called on boards.")
@@ -162,7 +164,7 @@ class PublishedForm(forms.Form):
         label=pgettext_lazy("published", "Address"),
         max_length=MAX_URL_CHARACTERS,
         required=False,
-        help_text=_("Where it can be read, with https:// in front."),
+        help_text=_("Its address, beginning with https://."),
     )
     file = forms.FileField(
         label=_("File"),

@@ -97,7 +97,7 @@ class AbstainedBatchForm(forms.Form):
         min_value=1,
         max_value=MAX_RESPONSES,
         initial=MAX_RESPONSES,
-        help_text=_("So many responses, beginning with those of which the scorer is least sure."),
+        help_text=_("The number of responses, beginning with those that the scorer is least sure of."),
     )
     overlap = forms.IntegerField(
         label=_("Overlap"),

@@ -36,5 +36,5 @@ class PromotionReasonForm(forms.Form):
         label=_("Reason for promoting it"),
         max_length=MAX_REASON_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=_("It stands on the scorer's card, on its boards and in their reports and shared links."),
+        help_text=_("It is shown on the scorer's card, on its boards and in their reports and shared links."),
     )

@@ -95,7 +95,9 @@ class TrainingForm(forms.Form):
     """What a new scorer and an adaptation of one have in common."""
 
     name = forms.CharField(
-        label=_("Name"), max_length=100, help_text=_("It stands in addresses, commands and on every board.")
+        label=_("Name"),
+        max_length=100,
+        help_text=_("It is used in addresses and commands and shown on every board."),
     )
     release = ReleaseField(
         label=_("Gold release"),

@@ -70,7 +70,12 @@ def must_fail_add(request: HttpRequest, guideline: str) -> HttpResponse:
         except AssayError as error:
             offer.form.add_error(None, error_text(error))
         else:
-            messages.success(request, _("It is in the set.") if added else _("It was in the set already."))
+            messages.success(
+                request,
+                _("Added to the regression cases.")
+                if added
+                else _("It was already among the regression cases."),
+            )
             return redirect("must-fail", guideline_version.name)
     return _render_page(request, guideline_version, offered=[_describe_offer(response, offers)], status=422)
 
@@ -116,7 +121,7 @@ def must_fail_remove(request: HttpRequest, guideline: str, item_id: int) -> Http
         raise NotFound(N_("There is no regression case {item}."), item=item_id)
     _get_open_response(request, str(item.response_id))
     remove_must_fail(item=item, actor=person_of(request))
-    messages.success(request, _("It is out of the set. Verdicts that were given stay as they are."))
+    messages.success(request, _("Removed from the regression cases. Earlier verdicts stay as they are."))
     return redirect("must-fail", guideline_version.name)
 
 

@@ -230,8 +230,8 @@ def test_work_that_comes_too_late_is_kept_and_said_at_once(
     expect(page.get_by_text("someone else has taken it over")).to_be_visible()
     assert read_item(page) == second
     assert Draft.objects.get().labels == {"compliance": 1}
-    page.get_by_role("link", name="Your work is kept as a draft.").click()
-    expect(page.get_by_role("heading", name="Kept drafts")).to_be_visible()
+    page.get_by_role("link", name="Your work is saved as a draft.").click()
+    expect(page.get_by_role("heading", name="Saved drafts")).to_be_visible()
     expect(page.locator("#drafts")).to_contain_text("someone else has taken it over")
 
 

@@ -32,7 +32,7 @@ def write(path: Path, *rows: list[str], encoding: str = "gb18030") -> str:
 
 def send(page: Page, path: str) -> None:
     page.locator("#id_file").set_input_files(path)
-    page.get_by_role("button", name="Upload and look").click()
+    page.get_by_role("button", name="Upload and check").click()
     page.wait_for_url("**/imports/*/")
 
 
@@ -85,7 +85,7 @@ def test_from_a_table_of_questions_to_a_batch(
     expect(page.get_by_text("As you chose them for a file with this header")).to_be_visible()
     page.get_by_label("Dataset").fill("公平题")
     page.get_by_role("button", name="Check").click()
-    expect(page.get_by_text("An import would end so")).to_be_visible()
+    expect(page.get_by_text("Preview of the import")).to_be_visible()
     look(page, "checked", violations)
     assert not Prompt.objects.exists()
     import_it(page)
@@ -99,7 +99,7 @@ def test_from_a_table_of_questions_to_a_batch(
     expect(page.get_by_label("gpt-4")).to_have_value("models")
     look(page, "responses", violations)
     import_it(page)
-    page.get_by_role("link", name="Make a batch of it").click()
+    page.get_by_role("link", name="Create a batch of it").click()
     page.wait_for_url("**/batches/-/new/**")
     assert not Batch.objects.exists()
     expect(page.locator("main")).to_contain_text("公平题")

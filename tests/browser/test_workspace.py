@@ -222,7 +222,7 @@ def test_signed_out_and_in_again_it_goes_on_and_nobody_else_sees_it(
     cookies = page.context.cookies()
     Session.objects.filter(pk=_session(cookies)).update(session_data="")  # signed out
     press(page, "d")
-    expect(page.locator(NOTE)).to_contain_text("draft kept in this browser")
+    expect(page.locator(NOTE)).to_contain_text("draft saved in this browser")
     hers = sign_in(chen).context.cookies()
     page.context.add_cookies([cookie for cookie in hers if cookie["name"] == settings.SESSION_COOKIE_NAME])
     page.reload()

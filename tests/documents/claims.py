@@ -230,7 +230,7 @@ CLAIMS: dict[str, Holds] = {
     ),
     "Languages they read": lambda facts, _values: facts.languages,
     "Median time of an annotation given here": lambda facts, _values: facts.given > 0,
-    "Why, as the adjudicators said": lambda facts, _values: facts.reasons,
+    "Reasons given by the adjudicators": lambda facts, _values: facts.reasons,
     "Changed on seeing the labels": lambda facts, _values: facts.verdicts > 0,
     "%(part)s of %(n)s whose adjudicator had given a blind verdict before, %(share)s": lambda facts, values: (
         facts.verdicts == number(values["n"])

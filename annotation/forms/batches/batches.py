@@ -71,7 +71,7 @@ USUAL = {
 
 class CollectionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no generic at run time
     def label_from_instance(self, obj: Any) -> str:
-        return obj.name or str(_("the one without a name"))
+        return obj.name or str(_("the unnamed collection"))
 
 
 def people_field(label: Any, help_text: Any = "") -> Any:
@@ -156,7 +156,7 @@ class BatchForm(CollectionPolicyForm, TermsForm):
     """A new batch of one dataset's responses. ``models_shown`` is False where their names are sealed."""
 
     name = forms.CharField(
-        label=_("Name"), max_length=100, help_text=_("It stands in addresses and commands.")
+        label=_("Name"), max_length=100, help_text=_("It is used in addresses and commands.")
     )
     guideline = StudyChoiceField(
         list_published,
@@ -214,7 +214,7 @@ class BatchForm(CollectionPolicyForm, TermsForm):
         min_value=0,
         max_value=MAX_SEED,
         initial=USUAL_POLICY.seed,
-        help_text=_("Of the shuffling and of the plan: the same seed gives the same."),
+        help_text=_("For the shuffling and the plan: the same seed gives the same order."),
     )
     seconds = forms.FloatField(
         label=_("Seconds per annotation"),

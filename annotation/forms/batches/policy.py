@@ -188,7 +188,7 @@ class TermsForm(forms.Form):
         data = super().clean() or self.cleaned_data
         missing = data.get("qualifying") and data.get("qualifying_threshold") is None
         if missing and not self.has_error("qualifying_threshold"):
-            self.add_error("qualifying_threshold", _now("Say from which value on somebody has passed."))
+            self.add_error("qualifying_threshold", _now("Give the value from which somebody has passed."))
         return data
 
 

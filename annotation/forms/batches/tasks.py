@@ -76,7 +76,10 @@ class TaskIdsField(forms.Field):
     """The ids of the chosen items, as many as boxes are checked."""
 
     widget = forms.SelectMultiple
-    default_error_messages = {"required": _("Choose at least one item."), "invalid": _("That is no item.")}
+    default_error_messages = {
+        "required": _("Choose at least one item."),
+        "invalid": _("That is not an item."),
+    }
 
     def to_python(self, value: Any) -> list[int]:
         try:
@@ -128,7 +131,7 @@ class ChangeForm(forms.Form):
         data = super().clean() or self.cleaned_data
         required = {
             ASSIGN: ("people", _("Name the people.")),
-            WITHDRAW: ("reason", _("Say why: others will read it.")),
+            WITHDRAW: ("reason", _("Give a reason: others will read it.")),
             PRIORITY: ("priority", _("Give a priority.")),
         }
         name, words = required.get(data.get("action", ""), ("", ""))

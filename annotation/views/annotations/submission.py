@@ -329,7 +329,7 @@ def span_set(evidence: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def announce_draft(request: HttpRequest, error: TooLate) -> None:
-    link = format_html('<a href="{}#drafts">{}</a>', reverse("history"), _("Your work is kept as a draft."))
+    link = format_html('<a href="{}#drafts">{}</a>', reverse("history"), _("Your work is saved as a draft."))
     messages.warning(request, format_html("{} {}", error_text(error), link))
 
 

@@ -87,7 +87,7 @@ def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
         messages.success(request, _("The batch is made. Invite its people, then open it."))
         return redirect(f"{reverse('invitations')}?{urlencode({'batch': made.name})}")
     is_open = made.state == Batch.State.OPEN
-    messages.success(request, _("The batch is open.") if is_open else _("The batch is kept as a draft."))
+    messages.success(request, _("The batch is open.") if is_open else _("The batch is saved as a draft."))
     return redirect("batch", made.name)
 
 

@@ -114,9 +114,9 @@ def batch_known_item(request: HttpRequest, name: str, item_id: int) -> HttpRespo
     set_question_active(batch=open_batch, item=item_id, active=active, actor=person_of(request))
     messages.success(
         request,
-        _("The item is in again.")
+        _("The item is active again.")
         if active
-        else _("The item is out: nobody is given it any more, and its answers are not counted."),
+        else _("The item is inactive: nobody is given it any more, and its answers are not counted."),
     )
     return redirect("batch-known", name)
 
@@ -149,7 +149,7 @@ def batch_round(request: HttpRequest, name: str, username: str) -> HttpResponse:
     open_batch, person = get_unsealed_batch(request, name), get_person(username)
     form = QualificationForm(request.POST)
     if not form.is_valid():
-        messages.error(request, _("Say why: whoever reads the audit trail wants to know."))
+        messages.error(request, _("Give a reason for the audit trail."))
         return redirect("batch-rounds", name)
     decide = start_attempt if form.cleaned_data["action"] == AGAIN else waive_qualification
     decide(batch=open_batch, person=person, reason=form.cleaned_data["reason"], actor=person_of(request))

@@ -51,7 +51,7 @@ def guideline_notes(request: HttpRequest, name: str, version: str) -> HttpRespon
             criterion=criterion,
             level=level,
         )
-        messages.success(request, _("The note is kept."))
+        messages.success(request, _("The note is saved."))
         page_name = "guideline" if request.POST.get("back") == "reading" else "guideline-notes"
         return redirect(f"{reverse(page_name, args=[name, version])}#note-{note.pk}")
     return show_notes(request, guideline, form)

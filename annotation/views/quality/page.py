@@ -210,5 +210,5 @@ def describe_filters(filters: ItemFilter, partner: str, document: GuidelineDocum
 def parse_filter_level(parameters: Mapping[str, str], name: str) -> float | None:
     level = parse_level(parameters[name]) if name in parameters else None
     if name in parameters and level is None:
-        raise AssayError(N_("{value} is no level."), value=parameters[name])
+        raise AssayError(N_("{value} is not a level."), value=parameters[name])
     return level

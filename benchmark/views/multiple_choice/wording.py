@@ -290,7 +290,7 @@ def _explain_answer(answer: ModelAnswer) -> str:
         return _("parsed by people")
     if answer.rule:
         return _("by a rule: {rule}").format(rule=rule_words(answer.rule))
-    return {SCORER: _("predicted by the scorer"), JUDGE: _("said by the judge")}.get(answer.by, "")
+    return {SCORER: _("predicted by the scorer"), JUDGE: _("answer of the judge")}.get(answer.by, "")
 
 
 @dataclass(frozen=True)

@@ -205,9 +205,9 @@ def test_what_comes_too_late_is_kept_said_and_found_in_my_history(
     assert "someone else has taken it over" in text(answer)
     assert 'href="/history/#drafts"' in text(answer)
     page = text(visit(lin).get("/history/"))
-    for part in ("Kept drafts", "a long thought", "someone else has taken it over", "first"):
+    for part in ("Saved drafts", "a long thought", "someone else has taken it over", "first"):
         assert part in page
-    assert "Kept drafts" not in text(visit(chen).get("/history/"))
+    assert "Saved drafts" not in text(visit(chen).get("/history/"))
 
 
 def test_a_draft_is_submitted_again_when_its_place_is_free(

@@ -332,7 +332,7 @@ def test_the_form_of_a_batch_takes_checks_and_a_qualification(
     refused = client.post("/batches/-/new/fresh/", form).content.decode()
     assert "begins as a draft" in refused
     empty = client.post("/batches/-/new/fresh/", {**form, "qualifying_threshold": ""}).content.decode()
-    assert "Say from which value on somebody has passed." in empty
+    assert "Give the value from which somebody has passed." in empty
     assert client.post("/batches/-/new/fresh/", {**form, "draft": "1"}).status_code == 302
     batch = Batch.objects.get(name="b")
     made = (batch.check_share, batch.check_feedback, batch.qualifying, batch.qualifying_threshold)

@@ -340,7 +340,7 @@ def test_what_is_unfinished_stands_first_and_is_continued(batch: Batch, lin: Per
     for item, reason in ((first, None), (second, late)):
         Draft.objects.create(assignment=item, labels={}, why=reason, updated_at=timezone.now())
     text = page(lin, "/history/")
-    assert text.index("Unfinished") < text.index("Kept drafts")
+    assert text.index("Unfinished") < text.index("Saved drafts")
     assert text.count('href="/work/first/">Continue</a>') == 1
     Assignment.objects.filter(pk=first.pk).update(state=Assignment.State.EXPIRED)
     assert "The time for this item ran out." in page(lin, "/history/")

@@ -350,7 +350,7 @@ def test_a_batch_without_annotators_is_made_and_leads_to_the_invitations(
     manager: Client, guideline: Guideline, dataset: Dataset
 ) -> None:
     address = reverse("batch-new", args=[dataset.name])
-    assert "Make the batch and invite people" in manager.get(address).content.decode()
+    assert "Create the batch and invite people" in manager.get(address).content.decode()
     sent = {"name": "first", "guideline": guideline.pk, "overlap": 2, "lease_minutes": 30, "draft": "invite"}
     answer = manager.post(address, sent)
     assert answer["location"] == f"{reverse('invitations')}?batch=first"

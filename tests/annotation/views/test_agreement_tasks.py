@@ -298,7 +298,7 @@ def test_two_levels_of_a_pair_are_found_nowhere_where_nobody_has_a_partner(
     single_batch = make_batch(guideline, corpus, annotators=[lin, chen], policy=Policy(overlap=overlap))
     label_next(single_batch, lin, 1)
     content = page(client, he, "agreement-tasks", pair="chen, lin", levels="1-3")
-    assert "No task fits these choices" in content
+    assert "No task matches these filters" in content
 
 
 def test_a_criterion_on_which_all_agree_leaves_a_prompts_alpha_to_the_others(

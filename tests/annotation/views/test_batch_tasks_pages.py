@@ -193,7 +193,7 @@ def test_items_are_withdrawn_brought_back_and_moved_ahead(
         ("", {}, "Choose what to do."),
         ("fly", {}, "fly is not one of the available choices"),
         ("assign", {}, "Name the people."),
-        ("withdraw", {"reason": " "}, "Say why: others will read it."),
+        ("withdraw", {"reason": " "}, "Give a reason: others will read it."),
         ("priority", {}, "Give a priority."),
         ("priority", {"priority": "5000"}, "less than or equal to 1000"),
         ("bring_back", {}, "is open; this cannot be done with it any more"),
@@ -229,8 +229,8 @@ def test_no_item_and_no_such_item_are_refused(manager: Client, batch: Batch) -> 
     url = reverse("batch-tasks", args=[batch.name])
     for task_ids, words in (
         ([], "Choose at least one item."),
-        (["x"], "That is no item."),
-        (["9" * 5000], "That is no item."),
+        (["x"], "That is not an item."),
+        (["9" * 5000], "That is not an item."),
         ([10**9], "has no item"),
     ):
         answer = manager.post(url, {"action": "bring_back", "tasks": task_ids})

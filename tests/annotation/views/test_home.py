@@ -51,7 +51,7 @@ def raise_alarm(batch: Batch) -> None:
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 def test_an_empty_site_says_what_to_do_first(ma: Person, he: Person, language: str) -> None:
-    idle = {"en": "Nothing waits for you.", "zh-hans": "没有待办事项。"}[language]
+    idle = {"en": "Nothing is waiting for you.", "zh-hans": "没有待办事项。"}[language]
     first = {"en": "Nothing to label yet", "zh-hans": "还没有可标注的内容"}[language]
     assert idle in read(ma, language)
     assert first in read(ma, language)
@@ -78,10 +78,10 @@ def test_a_manager_sees_what_stands_still(disputed: Batch, ma: Person, language:
 def test_what_is_on_time_is_no_line(disputed: Batch, ma: Person) -> None:
     Assignment.objects.update(submitted_at=timezone.now() - timedelta(days=2))
     Batch.objects.update(due_date=timezone.localdate())
-    assert "Nothing waits for you." in read(ma)
+    assert "Nothing is waiting for you." in read(ma)
     Batch.objects.update(due_date=timezone.localdate() - timedelta(days=1))
     set_state(batch=disputed, state=Batch.State.PAUSED)
-    assert "Nothing waits for you." in read(ma)
+    assert "Nothing is waiting for you." in read(ma)
 
 
 def test_who_works_in_a_batch_reads_nothing_of_its_results(disputed: Batch, ma: Person) -> None:

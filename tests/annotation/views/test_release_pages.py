@@ -164,7 +164,7 @@ def test_the_labels_are_narrowed_and_an_empty_choice_says_so(
     address = reverse("release-labels", args=[release.name])
     assert body(client, he, address).count("/tasks/") == 3
     assert body(client, he, address + "?model=Hidden-13B").count("/tasks/") == 1
-    assert "No label fits these choices" in body(client, he, address + "?model=nobody")
+    assert "No label matches these filters" in body(client, he, address + "?model=nobody")
 
 
 def test_downloads_are_the_exported_files(client: Client, release: GoldRelease, he: Person):

@@ -108,7 +108,7 @@ def test_columns_are_chosen_and_the_next_file_with_the_header_is_read_alike(mana
     assert press(manager, first, "check", CHOSEN, dataset="d").status_code == 302
     html = page(manager, first)
     assert "As you chose them; files with this header are read alike." in html
-    assert "An import would end so" in html
+    assert "Preview of the import" in html
     assert not Dataset.objects.exists()
     second = upload(manager, write_csv(HEADER, ["新的", "c", "Safety"], encoding="utf-16"), "again.csv")
     assert second.reading["mapping"]["columns"]["prompt"] == ["题面内容"]

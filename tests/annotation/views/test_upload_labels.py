@@ -107,7 +107,7 @@ def test_a_policy_that_cannot_be_is_refused_where_it_was_chosen(manager: Client,
 def test_what_was_chosen_stays_on_the_page_after_a_check(manager: Client, target: dict[str, Any]):
     row = upload(manager, labels(("ann", 3), ("ben", 3)))
     text = check(manager, row, **target, plan="open", settling="median")
-    assert "An import would end so" in text
+    assert "Preview of the import" in text
     for value in ("open", "median"):
         assert "checked" in text.partition(f'value="{value}"')[2].partition(">")[0]
     row.refresh_from_db()

@@ -86,7 +86,7 @@ def test_each_stage_says_what_comes_next(batch: Batch, guideline: Guideline, ma:
     release = cut_release(ReleaseSpec(name="gold", batches=[batch]))
     assert (read_stages(he)["next"], read_stages(he)["Scorer"]) == ("Scorer", "No scorer yet Train on gold")
     scorer = ready_scorer(release, guideline, "scorer")
-    assert read_stages(he)["Scorer"] == "None is the current one Judge scorer at the gate"
+    assert read_stages(he)["Scorer"] == "No current scorer Judge scorer at the gate"
     promoted(scorer)
     stages = read_stages(he)
     assert (stages["next"], stages["Scorer"]) == ("Board", "Current scorer scorer")

@@ -250,7 +250,7 @@ def test_a_job_that_was_cancelled_is_repeated_where_somebody_asks(
     jobs.cancel(job=job)
     content = page(client, run)
     assert "The last attempt did not come to its end: cancelled" in content
-    assert "Compute again" in content
+    assert "Recompute" in content
     assert jobs_of(run) == [job]
     export = reverse("run-export", args=[run.name])
     assert "did not come to its end" in words(client.get(export, {"format": "report"}).content)

@@ -314,7 +314,7 @@ def test_a_manager_reads_the_links_and_makes_none(run: BenchmarkRun, ma: Person,
     client.force_login(ma)
     listed = client.get(reverse("run-links", args=["board"]))
     assert listed.status_code == 200
-    assert b"Make the link" not in listed.content
+    assert b"Create the link" not in listed.content
     assert client.post(reverse("run-share", args=["board"])).status_code == 403
     assert not ShareLink.objects.exists()
 

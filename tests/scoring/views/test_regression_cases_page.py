@@ -38,7 +38,7 @@ def page_of(client: Client, address: str) -> str:
 
 def test_an_empty_set_says_what_it_is_for(response: Response, researcher: Client) -> None:
     page = page_of(researcher, SET)
-    assert "Nothing is in it yet" in page
+    assert "It is empty" in page
     assert "the one reply that must never pass" in page
 
 
@@ -94,7 +94,7 @@ def test_an_item_is_taken_out(response: Response, researcher: Client, he: Person
     assert researcher.post(f"{SET}{item.pk}/remove/")["Location"] == SET
     item.refresh_from_db()
     assert item.removed_at is not None
-    assert "Nothing is in it yet" in page_of(researcher, SET)
+    assert "It is empty" in page_of(researcher, SET)
 
 
 def test_a_file_of_items_comes_in_whole_or_not_at_all(response: Response, researcher: Client) -> None:

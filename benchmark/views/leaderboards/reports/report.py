@@ -242,7 +242,7 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
         else _("Neighbours on the board: difference to the next model"),
         head=[
             _("Model"),
-            _("The next one"),
+            _("Next"),
             _("Difference"),
             "n",
             *([_("Significantly different")] if compared else []),
