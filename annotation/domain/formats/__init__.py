@@ -9,7 +9,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from annotation.core.errors import N_, AssayError, NotFound
-from annotation.domain.formats import csv, flames, inspect_ai, jsonl, label_studio, lm_eval, table, xstest
+from annotation.domain.formats import (
+    csv,
+    esc_eval,
+    flames,
+    inspect_ai,
+    jsonl,
+    label_studio,
+    lm_eval,
+    table,
+    xstest,
+)
 from annotation.domain.formats.base import (
     ANNOTATIONS,
     KINDS,
@@ -34,7 +44,7 @@ from annotation.domain.formats.tables import is_table
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
         module.FORMAT.name: module.FORMAT
-        for module in (flames, xstest, lm_eval, jsonl, csv, label_studio, inspect_ai, table)
+        for module in (flames, xstest, esc_eval, lm_eval, jsonl, csv, label_studio, inspect_ai, table)
     }
 )
 GENERIC = frozenset({"jsonl", "csv", "flames"})

@@ -8,9 +8,9 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from annotation.core.errors import N_, NotFound, Unprocessable
 from annotation.domain.guidelines.criteria import Criterion
@@ -29,6 +29,7 @@ from annotation.domain.guidelines.values import (
     check_unique,
     find_turn,
     flaw,
+    read_switch,
     show,
     strip_turn,
 )
@@ -325,7 +326,15 @@ class Dimension(Frozen):
         return self
 
 
+Unit = Literal["response", "dialogue"]
+PromptShown = Annotated[Literal["yes", "folded", "no"], BeforeValidator(read_switch)]
+
+
 class GuidelineDocument(Frozen):
+    """``unit`` is what people judge, a plain response or a dialogue; None: either. ``prompt_shown``: whether whoever
+    judges reads the prompt, opens it first, or never sees it, as with a role card that drove the dialogue.
+    """
+
     name: Slug
     version: Slug
     languages: Annotated[tuple[Language, ...], Field(min_length=1)]
@@ -337,6 +346,8 @@ class GuidelineDocument(Frozen):
     metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
     rank_by: MetricName
     scorer_template: ScorerTemplate | None = None
+    unit: Unit | None = None
+    prompt_shown: PromptShown = "yes"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -386,6 +397,10 @@ class GuidelineDocument(Frozen):
             if not self.criteria_at(dimension, subcomponent)
         }
         return tuple(sorted(names))
+
+    def hide_prompt(self, text: str) -> str:
+        """The prompt as whoever judges may read it: empty where they never see it."""
+        return "" if self.prompt_shown == "no" else text
 
     @property
     def nominal_criteria(self) -> frozenset[str]:

@@ -22,6 +22,7 @@ from annotation.domain.guidelines.values import (
     show,
 )
 
+MAX_DECIMALS = 4
 RESERVED = ("n", "levels", "composition", "missing")
 """What a cell of a leaderboard holds beside its metrics, under the same keys."""
 
@@ -75,7 +76,8 @@ CountedLevels = Annotated[
 class Metric(Frozen):
     """A headline number. A rate is the share (0 to 1) of labels at the counted levels.
 
-    A mean is ``multiplier * mean / divisor`` of the label values, as its formula says.
+    A mean is ``multiplier * mean / divisor`` of the label values, as its formula says. ``decimals`` is how many are
+    printed, of a rate in percent; None: as published tables print it.
     """
 
     name: MetricName
@@ -86,6 +88,7 @@ class Metric(Frozen):
     dimensions: Annotated[tuple[TaxonomyName, ...], Field(min_length=1)] | None = None
     criteria: Annotated[tuple[Identifier, ...], Field(min_length=1)] | None = None
     overall: Literal["mean_of_dimensions", "pooled", "none"]
+    decimals: Annotated[int, Field(strict=True, ge=0, le=MAX_DECIMALS)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -39,6 +39,11 @@ class Frozen(BaseModel):
         return copied
 
 
+def read_switch(value: object) -> object:
+    """``yes`` and ``no`` without quotes, which YAML reads as a truth value."""
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+
+
 def flaw(template: str, *, at: tuple[str | int, ...] = (), **params: Any) -> PydanticCustomError:
     """A validation error that keeps its translatable template; ``at`` is relative to the validated object."""
     context = {"message": template.format(**params), "template": template, "params": params, "at": at}

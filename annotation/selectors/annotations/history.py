@@ -264,7 +264,7 @@ def _build_history_row(
         assignment=assignment.pk,
         batch=assignment.batch.name,
         document=document,
-        prompt=assignment.task.prompt.text,
+        prompt=document.hide_prompt(assignment.task.prompt.text),
         response=assignment.task.response,
         language=assignment.task.prompt.language,
         labels=work.labels,

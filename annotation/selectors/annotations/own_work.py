@@ -148,12 +148,13 @@ def get_draft(assignment_id: UUID, person: Person) -> Draft:
 
 
 def _build_draft_row(draft: Draft) -> DraftRow:
+    document, response = draft.assignment.batch.guideline.document, draft.assignment.task.response
     return DraftRow(
         assignment=draft.assignment_id,
         batch=draft.assignment.batch.name,
-        document=draft.assignment.batch.guideline.document,
-        prompt=draft.assignment.task.response.prompt.text,
-        response=draft.assignment.task.response,
+        document=document,
+        prompt=document.hide_prompt(response.prompt.text),
+        response=response,
         labels=draft.labels,
         rationale=draft.rationale,
         why=error_from_json(draft.why) if draft.why else "",

@@ -63,7 +63,7 @@ def build_item(assignment: Assignment) -> WorkItem:
         assignment=assignment.pk,
         batch=item.batch,
         lease_expires=assignment.lease_expires,
-        prompt=item.prompt,
+        prompt=document.hide_prompt(item.prompt),
         turns=tuple(Turn(role=turn["role"], text=turn["text"]) for turn in turns),
         criteria=document.list_questions(
             item.dimension, list_judged_turns(markable), subcomponent=item.subcomponent

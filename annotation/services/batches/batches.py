@@ -107,6 +107,7 @@ def _prepare(spec: BatchSpec, actor: Person | None) -> tuple[Batch, QuerySet[Res
         dataset = Dataset.objects.get(pk=spec.dataset)
         raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)
     _refuse_unanswerable(guideline, topics)
+    _refuse_other_units(guideline, responses)
     people = Person.objects.in_bulk([*spec.annotators, *spec.adjudicators, *spec.shares])
     shares = {people[pk]: spec.build_share(pk) for pk in [*spec.annotators, *spec.shares]}
     _check_shares(shares, spec.annotators, {*guideline.document.dimension_names, *dict(topics)} - {""})
@@ -426,6 +427,21 @@ def _refuse_unanswerable(guideline: Guideline, topics: Iterable[tuple[str, str]]
             N_("{guideline} has no criterion for the prompts of {dimensions}."),
             guideline=str(guideline),
             dimensions=", ".join(name or '""' for name in unanswerable),
+        )
+
+
+def _refuse_other_units(guideline: Guideline, responses: QuerySet[Response]) -> None:
+    """A guideline may be written for dialogues alone, or for plain responses."""
+    unit = guideline.document.unit
+    if unit == "dialogue" and responses.filter(turns=[]).exists():
+        raise AssayError(
+            N_("{guideline} is for dialogues, and some of these responses are plain texts; choose another."),
+            guideline=str(guideline),
+        )
+    if unit == "response" and responses.exclude(turns=[]).exists():
+        raise AssayError(
+            N_("{guideline} is for plain responses, and some of these are dialogues; choose another."),
+            guideline=str(guideline),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils.html import format_html
@@ -31,6 +31,7 @@ class MarkedTurn:
     place: int | None
     blank: bool
     text: RenderedText
+    is_folded: bool = False
 
     @property
     def markable(self) -> bool:
@@ -55,7 +56,8 @@ def mark_turns(item: WorkItem, groups: Mapping[str, Sequence[Mapping[str, Any]]]
     first = item.turns[0]
     if not item.prompt or (first.role == "user" and first.text == item.prompt):
         return turns
-    return [mark_turn("prompt", item.prompt, item), *turns]
+    prompt = mark_turn("prompt", item.prompt, item)
+    return [replace(prompt, is_folded=item.document.prompt_shown == "folded"), *turns]
 
 
 def mark_turn(

@@ -266,18 +266,27 @@ def pool_parts(parts: Sequence[MetricPart]) -> MetricPart:
 
 def format_metric_value(metric: Metric, value: float | None) -> str:
     """As published tables print it: a rate ``45.38%``, a score ``79.8``, without trailing zeros; ``-`` if undefined.
+    With the metric's own number of decimals where it declares one: ``74.32``.
 
     Rounded from the shortest decimal that is this float, so that a tie is one (half to even).
     """
     if value is None:
         return "-"
     exact = Decimal(repr(float(value)))
+    if metric.decimals is not None:
+        return _format_decimals(metric, exact, metric.decimals)
     return f"{float(round(exact * 100, 2))}%" if metric.kind == "rate" else f"{float(round(exact, 1))}"
 
 
 def format_metric_bound(metric: Metric, value: float) -> str:
-    """An end of an interval, always with one decimal: ``57.5%``."""
-    return f"{100 * value:.1f}%" if metric.kind == "rate" else f"{value:.1f}"
+    """An end of an interval, with one decimal, or as many as the metric declares: ``57.5%``."""
+    return _format_decimals(
+        metric, Decimal(repr(float(value))), 1 if metric.decimals is None else metric.decimals
+    )
+
+
+def _format_decimals(metric: Metric, value: Decimal, decimals: int) -> str:
+    return f"{value * 100:.{decimals}f}%" if metric.kind == "rate" else f"{value:.{decimals}f}"
 
 
 def format_metric_interval(metric: Metric, low: float | None, high: float | None) -> str:

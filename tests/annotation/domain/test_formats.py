@@ -77,6 +77,7 @@ def test_how_many_gave_each_level_is_no_annotation_of_anybody(
 def test_every_format_says_which_kinds_it_has():
     assert {name: form.kinds for name, form in FORMATS.items()} == {
         "flames": (PROMPTS, RESPONSES),
+        "esc_eval": (PROMPTS,),
         "xstest": KINDS,
         "inspect": (PROMPTS, RESPONSES),
         "lm_eval": (PROMPTS, RESPONSES),
@@ -94,7 +95,7 @@ def test_a_kind_that_a_format_has_not_is_refused_in_words():
 
 def test_an_unknown_format_names_the_known_ones():
     with pytest.raises(
-        NotFound, match="no format excel; the formats are flames, xstest, lm_eval, jsonl, csv"
+        NotFound, match="no format excel; the formats are flames, xstest, esc_eval, lm_eval, jsonl, csv"
     ):
         get_format("excel")
 
