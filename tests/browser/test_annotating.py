@@ -111,7 +111,7 @@ def test_skips_with_a_reason(sign_in: SignIn, batch: Batch, lin: Person) -> None
     press(page, "s", "Tab", "Tab")
     expect(page.get_by_role("button", name="Skip this item")).to_be_focused()
     press(page, "Enter")
-    expect(page.get_by_text("Choose why you skip this item")).to_be_visible()
+    expect(page.get_by_text("Choose a reason for skipping this item")).to_be_visible()
     assert read_item(page) == skipped
     page.keyboard.type("It quotes a private letter")
     answer(page, "Enter")

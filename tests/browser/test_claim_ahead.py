@@ -330,13 +330,13 @@ def test_whoever_is_signed_out_meanwhile_loses_nothing(sign_in: SignIn, batch: B
     stored = Session.objects.get(pk=old["value"])
     Session.objects.all().delete()
     answer(page, "2", "Enter")
-    expect(page.get_by_text("Sign in again in another tab")).to_be_visible()
+    expect(page.get_by_text("Your session has ended")).to_be_visible()
     expect(page.get_by_text("1 waiting to be sent")).to_be_visible()
     stored.save(force_insert=True)  # signed in again, in another tab
     page.context.add_cookies([old])
     sent(page)
     assert str(Annotation.objects.get().assignment_id) == first
-    expect(page.get_by_text("Sign in again in another tab")).to_be_hidden()
+    expect(page.get_by_text("Your session has ended")).to_be_hidden()
 
 
 def test_a_second_tab_follows_the_first_and_nothing_is_submitted_twice(

@@ -247,7 +247,7 @@ def adjudicate_the_second(page: Page) -> Task:
     """The decision is a 1, a value that neither gave and that the scorer did not predict either."""
     predicted = RunItem.objects.get(run__name="board", basis=RunItem.Basis.UNSEEN)
     assert predicted.value == 3
-    page.get_by_role("link", name=re.compile("^Go on.*first$")).click()
+    page.get_by_role("link", name=re.compile("^Continue.*first$")).click()
     expect(page.locator("[data-read]")).to_contain_text(SECOND_DISPUTE)
     page.wait_for_load_state("load")  # from then on the keys act
     answer(page, "1", "Enter")

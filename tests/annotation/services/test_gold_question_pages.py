@@ -284,7 +284,7 @@ def test_a_manager_reads_everybodys_round_and_decides(
     ):
         assert part in page
     address = "/batches/first/qualification/lin/"
-    assert "Say why" in client.post(address, {"action": "again"}, follow=True).content.decode()
+    assert "Give a reason" in client.post(address, {"action": "again"}, follow=True).content.decode()
     page_after = client.post(
         address, {"action": "again", "reason": "a bad day"}, follow=True
     ).content.decode()

@@ -215,7 +215,7 @@ def test_a_decision_names_a_reason_of_the_list(disputed: Batch, wu: Person, reas
     assignment = judged(disputed, wu)
     answer = decide(visit(wu), assignment, 3, reason=reason, rationale="typed")
     assert answer.status_code == 422
-    assert "Choose why the annotators differed" in text(answer)
+    assert "Choose the reason for the difference" in text(answer)
     assert "typed" in text(answer)
     assert not Adjudication.objects.exists()
 

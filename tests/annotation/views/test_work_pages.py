@@ -280,7 +280,7 @@ def test_a_skip_needs_a_reason_and_never_comes_back(batch: Batch, lin: Person) -
     url = f"/work/items/{assignment.pk}/skip/"
     refused = visitor.post(url, reason="", own="  ")
     assert refused.status_code == 422
-    assert "<span>Choose why you skip this item" in text(refused)
+    assert "<span>Choose a reason for skipping this item" in text(refused)
     assert visitor.post(url, reason="made up", own="").status_code == 422
     assert visitor.post(url, own="I know the author")["Location"] == "/work/first/"
     assignment.refresh_from_db()

@@ -72,7 +72,7 @@ def test_the_list_the_run_and_its_live_part(run: CollectionRun, he: Person, clie
     assert "&lt;b&gt;not this&lt;/b&gt;" in page
     assert "<script>alert" not in page
     assert "1 response was cut off by the limit of tokens" in page
-    assert "Go on with 1 prompt" in page
+    assert "Continue with 1 prompt" in page
     assert "Be &lt;i&gt;brief" in page
     assert "0.25" in page
     live = client.get(reverse("collecting-progress", args=[run.pk]))
@@ -82,14 +82,14 @@ def test_the_list_the_run_and_its_live_part(run: CollectionRun, he: Person, clie
 def test_go_on_from_the_page(run: CollectionRun, he: Person, ma: Person, client: Client):
     client.force_login(ma)
     url = reverse("collecting-run", args=[run.pk])
-    assert "Go on with" not in client.get(url).content.decode()  # a manager reads
+    assert "Continue with" not in client.get(url).content.decode()  # a manager reads
     assert client.post(reverse("collecting-again", args=[run.pk])).status_code == 403
     client.force_login(he)
     assert client.post(reverse("collecting-again", args=[run.pk])).headers["Location"] == url
     run.refresh_from_db()
     assert run.job.state == "queued"
     page = client.get(url).content.decode()
-    assert "Go on with" not in page
+    assert "Continue with" not in page
     assert reverse("job-cancel", args=[run.job.pk]) in page
     assert "HX-Refresh" not in client.get(reverse("collecting-progress", args=[run.pk])).headers
     assert client.post(reverse("collecting-again", args=[run.pk])).status_code == 409
