@@ -431,6 +431,16 @@ class GuidelineDocument(Frozen):
         """Whether what is asked depends on the prompt's subcomponent, and not on its dimension alone."""
         return any(c.applies_to != "all" and c.applies_to.subcomponents for c in self.criteria)
 
+    @cached_property
+    def criteria_by_subcomponent(self) -> Mapping[str, tuple[Criterion, ...]]:
+        """All criteria, their levels as they are defined for each subcomponent; under "" those of any other prompt."""
+        names = {part.name for dimension in self.dimensions for part in dimension.subcomponents}
+        has_texts = any(criterion.has_subcomponent_texts for criterion in self.criteria)
+        return {
+            name: tuple(criterion.at_subcomponent(name) for criterion in self.criteria)
+            for name in ({"", *names} if has_texts else {""})
+        }
+
     def criteria_for(self, dimension: str | None) -> tuple[Criterion, ...]:
         """The criteria that bear labels of any prompt of this dimension; of an unknown one, those that apply to all."""
         return tuple(criterion for criterion in self.labelled_criteria if criterion.applies_in(dimension))
@@ -454,9 +464,10 @@ class GuidelineDocument(Frozen):
         judged ``turns`` (counted from 0) once for each; the levels as they are defined for the subcomponent.
         """
         places = tuple(turns)
+        worded = self.criteria_by_subcomponent
         return tuple(
             question
-            for criterion in (c.at_subcomponent(subcomponent) for c in self.criteria)
+            for criterion in worded.get(subcomponent, worded[""])
             if criterion.applies(dimension, subcomponent)
             for question in (
                 [criterion.at_turn(turn) for turn in places]

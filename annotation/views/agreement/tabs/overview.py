@@ -128,7 +128,7 @@ def build_group_finding(tab_query: TabQuery, weakest_group: WeakestGroup) -> Agr
         overall=overall.value(alpha_name(overall.measurement)),
         groups=weakest_group.groups,
         inside=choice.narrowed_url(inside, view="levels" if pair else "", by="", across=""),
-        inside_words=gettext("Labels by person") if pair else gettext("Preview the contents"),
+        inside_words=gettext("Labels by person") if pair else gettext("Details"),
         tasks=choice.tasks_url(replace(inside, disputed=True)),
     )
 
