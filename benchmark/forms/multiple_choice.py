@@ -34,7 +34,7 @@ class ChoiceReportForm(ResponseSelectionForm):
         required=False,
         empty_label=_("none: people say what is safe"),
         help_text=_(
-            "Of the guideline fine; says which open-ended answers are safe, from its stored predictions."
+            "Of the guideline fine: it says which open-ended answers are safe, from its stored predictions."
         ),
     )
     judge = forms.ModelChoiceField(

@@ -27,7 +27,7 @@ FIELDS = {
     "na": gettext_lazy("Not applicable"),
     "optional": gettext_lazy("No answer"),
     "tolerance": gettext_lazy("Tolerance"),
-    "reason": gettext_lazy("The reason one would give"),
+    "reason": gettext_lazy("Typical reason"),
     "requires": gettext_lazy("Must be given"),
     "prompt": gettext_lazy("Prompt"),
     "response": gettext_lazy("Response"),

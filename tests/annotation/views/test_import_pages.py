@@ -151,7 +151,7 @@ def test_a_confirmed_file_is_imported_by_a_job_and_reported(manager: Client, ma:
     assert (import_row.report["taken"], Prompt.objects.count(), len(import_row.sha256)) == (2, 2, 64)
     text = page(manager, import_row)
     assert "Not used: colour." in text
-    assert "Taken" in text
+    assert "Imported" in text
     listed = manager.get(reverse("imports")).content.decode()
     assert "prompts.jsonl" in listed
 
