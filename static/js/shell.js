@@ -116,6 +116,7 @@ const shell = (() => {
     say("none");
     const response = await post(form.action, new URLSearchParams(new FormData(form))).catch(() => null);
     if (!response) return notice("notice-offline");
+    if (response.status >= 500) return notice("notice-failed");
     form.elements.password.value = "";
     if (response.redirected && !isSignIn(response)) {
       takeBack({ signedIn: true });

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.contrib.sessions.models import Session
 from django.utils import timezone
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from annotation.models import Annotation, AuditEvent, Batch, Person
 from tests.browser.conftest import SignIn, Violations
@@ -16,18 +16,32 @@ from tests.browser.test_claim_ahead import start
 from tests.browser.test_workspace import type_rationale
 
 pytestmark = [pytest.mark.browser]
+RATIONALE = "what I think of it"
 
 
-def test_idled_out_one_signs_in_in_another_tab_and_the_work_is_sent(
-    sign_in: SignIn, batch: Batch, lin: Person
-) -> None:
-    page = sign_in(lin)
+def submit_signed_out(page: Page) -> tuple[str, Locator]:
+    """The id of the item that an ended session left unsent, and the notice that says so."""
     item = start(page)
-    type_rationale(page, "what I think of it")
+    type_rationale(page, RATIONALE)
     Session.objects.update(expire_date=timezone.now() - timedelta(minutes=1))
     answer(page, "2", "Enter")
     notice = page.get_by_role("alert").filter(has_text="Your session has ended")
     expect(notice).to_be_visible()
+    return item, notice
+
+
+def check_sent(page: Page, item: str, notice: Locator) -> None:
+    sent(page)
+    expect(notice).to_be_hidden()
+    annotation = Annotation.objects.get()
+    assert (str(annotation.assignment_id), annotation.rationale) == (item, RATIONALE)
+
+
+def test_an_idle_person_signs_in_in_another_tab_and_the_work_is_sent(
+    sign_in: SignIn, batch: Batch, lin: Person
+) -> None:
+    page = sign_in(lin)
+    item, notice = submit_signed_out(page)
     assert not Annotation.objects.exists()
     with page.context.expect_page() as opened:
         notice.get_by_role("link", name="Sign in in another tab").click()
@@ -36,23 +50,16 @@ def test_idled_out_one_signs_in_in_another_tab_and_the_work_is_sent(
     tab.get_by_label("Password").fill("lin-password")
     tab.get_by_role("button", name="Sign in").click()
     expect(tab.get_by_role("heading", level=1)).to_be_visible()
-    sent(page)
-    expect(notice).to_be_hidden()
-    annotation = Annotation.objects.get()
-    assert (str(annotation.assignment_id), annotation.rationale) == (item, "what I think of it")
+    check_sent(page, item, notice)
     assert AuditEvent.objects.filter(verb="sign_in", actor=lin).count() == 1
 
 
-def test_idled_out_one_signs_in_in_place_and_the_work_is_sent(
+def test_an_idle_person_signs_in_in_place_and_the_work_is_sent(
     sign_in: SignIn, batch: Batch, lin: Person, violations: Violations
 ) -> None:
     """A wrong password is said in place; keys typed into the field choose no label; a retry does not empty it."""
     page = sign_in(lin)
-    item = start(page)
-    type_rationale(page, "what I think of it")
-    Session.objects.update(expire_date=timezone.now() - timedelta(minutes=1))
-    answer(page, "2", "Enter")
-    notice = page.get_by_role("alert").filter(has_text="Your session has ended")
+    item, notice = submit_signed_out(page)
     field = notice.get_by_label("Password of lin")
     field.fill("wrong-1")
     assert not violations(page)
@@ -63,8 +70,5 @@ def test_idled_out_one_signs_in_in_place_and_the_work_is_sent(
     page.wait_for_timeout(2500)  # the outbox has tried again
     field.press_sequentially("word")
     field.press("Enter")
-    sent(page)
-    expect(notice).to_be_hidden()
-    annotation = Annotation.objects.get()
-    assert (str(annotation.assignment_id), annotation.rationale) == (item, "what I think of it")
+    check_sent(page, item, notice)
     assert page.locator("input:checked").count() == 0

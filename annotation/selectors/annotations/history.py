@@ -155,7 +155,10 @@ def _filter_submissions(
     if history_filter.dimension is not None:
         submissions = submissions.filter(task__stratum__dimension=history_filter.dimension)
     if history_filter.words:
+        # What a prompt says that its annotators never see is not told by a search either.
+        hiding = Guideline.objects.filter(content__prompt_shown="no")
         submissions = submissions.filter(task__prompt__text__icontains=history_filter.words)
+        submissions = submissions.exclude(batch__guideline__in=hiding)
     if history_filter.since:
         submissions = submissions.filter(submitted_at__gte=midnight(history_filter.since))
     if history_filter.until:

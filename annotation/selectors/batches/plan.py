@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, count
+from itertools import chain, combinations, count
 from math import ceil
 from statistics import median
 
-from django.db.models import Count, QuerySet, prefetch_related_objects
+from django.db.models import Count, Q, QuerySet, prefetch_related_objects
 
 from annotation.core.study_scope import build_study_filter
 from annotation.domain.assignments.eligibility import MemberLimits, TaskKind, find_obstacle
@@ -20,6 +20,7 @@ from annotation.domain.assignments.plan import (
     count_tasks_by_person,
     plan_allotments,
 )
+from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import (
     Annotation,
     Batch,
@@ -128,6 +129,7 @@ class Plan:
     adjudicators: int
     seconds: float | None
     unanswerable: tuple[str, ...] = ()
+    has_other_units: bool = False
     pairing: str = Batch.Pairing.POOL
     sharing: Sharing | None = None
     shortages: tuple[Shortage, ...] = ()
@@ -189,9 +191,19 @@ def find_fitting_guideline(dataset: Dataset) -> Guideline | None:
     batches = Batch.objects.filter(strata__dataset=dataset).select_related("guideline").order_by("-pk")
     published = Guideline.objects.exclude(published_at=None).order_by("-published_at", "-pk")
     guidelines = [*(batch.guideline for batch in batches[:1]), *published]
+    responses = Response.objects.filter(prompt__dataset=dataset)
     naming = (guideline for guideline in guidelines if dimensions <= set(guideline.document.dimension_names))
     answering = (guideline for guideline in guidelines if not guideline.document.list_unanswerable(topics))
-    return next(naming, None) or next(answering, None)
+    fitting = (g for g in chain(naming, answering) if not has_other_units(g.document, responses))
+    return next(fitting, None)
+
+
+def has_other_units(document: GuidelineDocument, responses: QuerySet[Response]) -> bool:
+    """Whether the guideline is for dialogues and some of the responses are plain texts, or the other way round."""
+    if document.unit is None:
+        return False
+    plain = Q(turns=[])
+    return responses.order_by().filter(plain if document.unit == "dialogue" else ~plain).exists()
 
 
 def suggest_batch_name(dataset: Dataset) -> str:
@@ -245,7 +257,8 @@ def plan_responses(
         seconds=seconds,
         unanswerable=_list_unanswerable(guideline, responses, dimensions),
     )
-    return replace(plan, overlap_share=overlap_share, is_open=is_open)
+    other = guideline is not None and has_other_units(guideline.document, responses)
+    return replace(plan, overlap_share=overlap_share, is_open=is_open, has_other_units=other)
 
 
 def plan_batch(batch: Batch) -> Plan:

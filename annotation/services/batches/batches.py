@@ -43,7 +43,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.access import is_awaiting_confirmation
-from annotation.selectors.batches.plan import list_topics
+from annotation.selectors.batches.plan import has_other_units, list_topics
 from annotation.selectors.counts import count_tasks
 from annotation.selectors.people import count_invited_annotators
 from annotation.services import jobs
@@ -432,17 +432,17 @@ def _refuse_unanswerable(guideline: Guideline, topics: Iterable[tuple[str, str]]
 
 def _refuse_other_units(guideline: Guideline, responses: QuerySet[Response]) -> None:
     """A guideline may be written for dialogues alone, or for plain responses."""
-    unit = guideline.document.unit
-    if unit == "dialogue" and responses.filter(turns=[]).exists():
-        raise AssayError(
-            N_("{guideline} is for dialogues, and some of these responses are plain texts; choose another."),
-            guideline=str(guideline),
-        )
-    if unit == "response" and responses.exclude(turns=[]).exists():
-        raise AssayError(
-            N_("{guideline} is for plain responses, and some of these are dialogues; choose another."),
-            guideline=str(guideline),
-        )
+    if not has_other_units(guideline.document, responses):
+        return
+    messages = {
+        "dialogue": N_(
+            "{guideline} is for dialogues, and some of these responses are plain texts; choose another."
+        ),
+        "response": N_(
+            "{guideline} is for plain responses, and some of these are dialogues; choose another."
+        ),
+    }
+    raise AssayError(messages[guideline.document.unit or ""], guideline=str(guideline))
 
 
 JOB_KIND = "batch"

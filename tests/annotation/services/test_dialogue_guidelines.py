@@ -13,6 +13,7 @@ from annotation.core.errors import AssayError
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import Batch, Dataset, Guideline, Person, Response
+from annotation.selectors.batches.plan import find_fitting_guideline, plan_responses
 from annotation.services.annotations.drafts import save_draft
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_task
@@ -59,6 +60,21 @@ def test_a_batch_of_another_unit_is_refused(dialogues: Dataset, lin: Person) -> 
     assert not Batch.objects.exists()
 
 
+def test_a_guideline_of_another_unit_is_not_filled_in_and_the_plan_says_so(
+    dialogues: Dataset, lin: Person, he: Person, client: Client
+) -> None:
+    plain, fitting = publish("folded", unit="response"), publish("folded")
+    assert find_fitting_guideline(dialogues) == fitting
+    Guideline.objects.filter(pk=fitting.pk).update(published_at=None)
+    assert find_fitting_guideline(dialogues) is None
+    responses = Response.objects.filter(prompt__dataset=dialogues)
+    for guideline, other in ((plain, True), (fitting, False)):
+        plan = plan_responses(
+            responses, guideline=guideline, overlap=1, annotators=[lin], adjudicators=[], seconds=None
+        )
+        assert plan.has_other_units is other
+
+
 def read_pages(client: Client, batch: Batch, person: Person) -> dict[str, str]:
     """All that an annotator receives of two items: one with a draft, one submitted."""
     client.force_login(person)
@@ -70,6 +86,8 @@ def read_pages(client: Client, batch: Batch, person: Person) -> dict[str, str]:
     pages["home"] = client.get(reverse("home")).content.decode()
     submit(assignment_id=item["assignment"], person=person, key=str(uuid4()), work=Submission(dict(ANSWERS)))
     pages["history"] = client.get(reverse("history")).content.decode()
+    search = client.get(reverse("history"), {"words": "Question number"})
+    pages["search"] = search.content.decode().replace('value="Question number"', "")
     pages["item"] = client.get(reverse("history-item", args=[item["assignment"]])).content.decode()
     return pages
 
