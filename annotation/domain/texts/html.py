@@ -37,7 +37,7 @@ def write_html(nodes: Sequence[Node], *, image: str, draw: Draw = draw_plainly) 
     parts: list[str] = []
     rest = iter(zip_longest(nodes, nodes[1:], nodes[2:]))
     for node, following, after in rest:
-        if isinstance(node, Open) and isinstance(following, TextRun) and isinstance(after, Close):
+        if isinstance(node, Open) and isinstance(following, TextRun) and after == Close(node.tag):
             # An element that holds one run is the run: a page of fewer elements is there sooner.
             opened = _open(node, levels)
             parts.append(f"{opened[:-1]}{_write_place(following)}>{_draw_run(following, draw)}")

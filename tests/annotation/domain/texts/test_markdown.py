@@ -9,11 +9,12 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from typing import Any
 
+import hypothesis
 import pytest
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
 
-from annotation.domain.texts import Close, Formula, Image, Open, TextRun, read_markdown
+from annotation.domain.texts import Close, Formula, Image, Open, TextRun, read_markdown, write_html
 from tests.annotation.domain.texts.documents import DOCUMENTS, load_specification
 from tests.support import examples
 
@@ -176,3 +177,42 @@ def test_any_document_without_formulas_is_rendered_as_the_parser_renders_it(sour
         return
     normalized = source.replace("\r\n", "\n").replace("\r", "\n")
     assert read_nodes(source) == read_html(build_parser(html=False).render(normalized))
+
+
+class Places(HTMLParser):
+    """The words inside each element that bears a place, by that place."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.words: dict[int, str] = {}
+        self._open: list[int | None] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        at = dict(attrs).get("data-at")
+        place = None if at is None else int(at)
+        if place is not None:
+            self.words[place] = ""
+        if tag not in {"br", "hr"}:
+            self._open.append(place)
+
+    def handle_endtag(self, _tag: str) -> None:
+        self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        for place in self._open:
+            if place is not None:
+                self.words[place] += data
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(DOCUMENTS)
+@hypothesis.example("first\\\nsecond")
+@hypothesis.example("first  \nsecond\n\n---\nthird")
+def test_the_element_that_bears_a_place_holds_the_words_of_it(source: str) -> None:
+    nodes = read_markdown(source)
+    places = Places()
+    places.feed(write_html(nodes, image="Image:"))
+    places.close()
+    for node in nodes:
+        if isinstance(node, TextRun):
+            assert places.words[node.start] == node.text.replace("\r\n", "\n"), source
