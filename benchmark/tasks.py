@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from annotation.services import jobs
+from benchmark.selectors.dialogues import DIALOGUES_JOB
 from benchmark.selectors.estimates.sensitivity import SENSITIVITY_JOB
 from benchmark.selectors.judges.comparison import COMPARISON_JOB
 from benchmark.selectors.leaderboards.runs import list_runs
-from benchmark.services import collection, multiple_choice, sensitivity
+from benchmark.services import collection, dialogues, multiple_choice, sensitivity
 from benchmark.services.judges import comparison, judges, runs
 from benchmark.services.leaderboards.execution import execute_run
 from benchmark.services.leaderboards.runs import KIND
@@ -21,6 +22,7 @@ def run_benchmark(context: jobs.JobContext) -> dict[str, Any]:
 
 
 jobs.register_handler(collection.KIND)(collection.execute_collection)
+jobs.register_handler(DIALOGUES_JOB)(dialogues.execute_dialogues)
 jobs.register_handler(COMPARISON_JOB)(comparison.execute_comparison)
 jobs.register_handler(judges.KIND)(runs.execute_judging)
 jobs.register_handler(multiple_choice.KIND)(multiple_choice.execute_parsing)

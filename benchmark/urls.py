@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from benchmark.views import collection, estimates, pipeline, published_tables, sharing
+from benchmark.views import collection, dialogues, estimates, pipeline, published_tables, sharing
 from benchmark.views.judges import judges
 from benchmark.views.leaderboards import cells, runs
 from benchmark.views.leaderboards.reports import exports
@@ -13,6 +13,17 @@ from benchmark.views.multiple_choice import reports
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pipeline/", pipeline.pipeline, name="pipeline"),
+    path("data/-/dialogues/", dialogues.dialogue_runs, name="dialogue-runs"),
+    path("data/-/dialogues/new/", dialogues.new_dialogue_run, name="dialogue-run-new"),
+    path("data/-/dialogues/<str:number>/", dialogues.dialogue_run, name="dialogue-run"),
+    path("data/-/dialogues/<str:number>/progress/", dialogues.dialogue_progress, name="dialogue-progress"),
+    path("data/-/dialogues/<str:number>/again/", dialogues.dialogue_resume, name="dialogue-again"),
+    path("data/-/dialogues/<str:number>/cards/<str:prompt>/", dialogues.dialogue, name="dialogue"),
+    path(
+        "data/-/dialogues/<str:number>/cards/<str:prompt>/turns/",
+        dialogues.dialogue_turns,
+        name="dialogue-turns",
+    ),
     path("runs/-/collection/", collection.collections, name="collecting"),
     path("runs/-/collection/new/", collection.new_collection, name="collecting-new"),
     path("runs/-/collection/<str:number>/", collection.collection_run, name="collecting-run"),

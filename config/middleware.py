@@ -114,7 +114,14 @@ class MovedAddressMiddleware:
 
 
 # What pages ask for by themselves, again and again: nobody need be there.
-POLLED = {"batch-needs-notice", "batch-progress", "collecting-progress", "job-progress"}
+POLLED = {
+    "batch-needs-notice",
+    "batch-progress",
+    "collecting-progress",
+    "dialogue-progress",
+    "dialogue-turns",
+    "job-progress",
+}
 _USED_AT = "used_at"
 SESSION_USE_RESOLUTION = 5 * 60  # seconds
 

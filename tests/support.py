@@ -173,6 +173,7 @@ def make_batch(
     name: str = "first",
     pairs: Sequence[Sequence[Person]] = (),
     policy: Policy | None = None,
+    without_faults: bool = False,
 ) -> Batch:
     """Without repeat adjudications, which a draw decides: a test that is about them sets their share. Its people have
     read the guideline's introduction.
@@ -186,6 +187,7 @@ def make_batch(
             adjudicators=adjudicators,
             pairs=pairs,
             policy=policy or Policy(),
+            without_faults=without_faults,
         )
     )
     Batch.objects.filter(pk=batch.pk).update(second_reading_share=0)

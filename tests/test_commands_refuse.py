@@ -191,6 +191,28 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ),
     ],
     "run_benchmark": [["r", "--scorer", "none", "--dataset", "small"]],
+    "make_dialogues": [
+        [],
+        ["r"],
+        *(
+            ["r", "--dataset", "small", "--model", "M", "--agent", "A", "--endpoint", *rest]
+            for rest in (
+                ["127.0.0.1:9"],
+                ["http://127.0.0.1:9/v1", "--agent-endpoint", "https://user:key@api.example.com/v1"],
+                ["http://127.0.0.1:9/v1", "--rounds", "0"],
+                ["http://127.0.0.1:9/v1", "--rounds", "51"],
+                ["http://127.0.0.1:9/v1", "--agent-temperature", "nan"],
+                ["http://127.0.0.1:9/v1", "--agent-set", "stream=true"],
+                ["http://127.0.0.1:9/v1", "--template", "@nowhere.txt"],
+                ["http://127.0.0.1:9/v1", "--opening", " "],
+                ["http://127.0.0.1:9/v1", "--collection", ".."],
+                ["http://127.0.0.1:9/v1", "--concurrency", "0"],
+            )
+        ),
+        ["r", "--dataset", "none", "--model", "M", "--agent", "A", "--endpoint", "http://127.0.0.1:9/v1"],
+        ["..", "--dataset", "small", "--model", "M", "--agent", "A", "--endpoint", "http://127.0.0.1:9/v1"],
+        ["r", "--dataset", "small", "--model", "M", "--agent", "..", "--endpoint", "http://127.0.0.1:9/v1"],
+    ],
     "collect_responses": [
         [],
         ["--model", "M", "--dataset", "none", "--endpoint", "http://127.0.0.1:9/v1"],

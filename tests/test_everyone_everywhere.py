@@ -59,6 +59,7 @@ from annotation.services.people.tokens import make_token
 from annotation.services.releases import cut_release
 from benchmark.models import ChoiceReport, RunItem
 from benchmark.services.collection import start_collection
+from benchmark.services.dialogues import DialogueSide, start_dialogues
 from benchmark.services.judges.judges import create_judge, start_judging
 from benchmark.services.leaderboards.runs import create_run, retrain
 from benchmark.services.multiple_choice import create_report
@@ -308,6 +309,13 @@ MAY: dict[str, frozenset[str]] = {
     "published-table": READERS,
     "published-remove": RESEARCHER,
     "published-dataset": RESEARCHER,
+    "dialogue-runs": OFFICE,
+    "dialogue-run-new": RESEARCHER,
+    "dialogue-run": OFFICE,
+    "dialogue-progress": OFFICE,
+    "dialogue-again": RESEARCHER,
+    "dialogue": OFFICE,
+    "dialogue-turns": OFFICE,
     "collecting": OFFICE,
     "collecting-new": RESEARCHER,
     "collecting-run": OFFICE,
@@ -457,6 +465,16 @@ def make_world() -> World:
     )
     assert gathering.job is not None
     jobs.cancel(job=gathering.job)
+    dialogues = start_dialogues(
+        name="d1",
+        dataset=gathering.dataset,
+        model=DialogueSide("Asked-7B", "http://127.0.0.1:9/v1"),
+        agent=DialogueSide("ESC-Role", "http://127.0.0.1:9/v1"),
+        collection="dialogues",
+        send=False,
+    )
+    assert dialogues.job is not None
+    jobs.cancel(job=dialogues.job)
     retraining = retrain(release=release, send=False)
     judge = create_judge(
         name="j1", guideline=guideline, endpoint="http://127.0.0.1:9/v1", served_model="m", settings={}
@@ -562,6 +580,20 @@ def make_world() -> World:
             "proof": proof,
             "shared-chart.key": shared_key,
             "table_id": table.pk,
+            **{
+                f"{page}.number": dialogues.pk
+                for page in (
+                    "dialogue-run",
+                    "dialogue-progress",
+                    "dialogue-again",
+                    "dialogue",
+                    "dialogue-turns",
+                )
+            },
+            **{
+                f"{page}.prompt": gathering.dataset.prompts.all()[0].pk
+                for page in ("dialogue", "dialogue-turns")
+            },
             **{f"collecting-{page}.number": gathering.pk for page in ("run", "progress", "again")},
             "retraining_id": getattr(retraining, "pk", None),
             "request_id": CorrectionRequest.objects.get().pk,

@@ -21,6 +21,8 @@ from annotation.domain.guidelines.prose import is_blank
 MAX_SPANS = 200
 # The role of the turns that are judged: evidence is marked in these.
 MARKABLE = "assistant"
+# The role of a scripted greeting before a dialogue: people read it, and nobody judges it, nor does a scorer.
+OPENING = "opening"
 
 
 @dataclass(frozen=True, order=True)

@@ -14,7 +14,7 @@ from annotation.models.assignments import (
 from annotation.models.audit import AuditEvent, CacheEntry, ImportedLabel, ResultOpening
 from annotation.models.base import Channel
 from annotation.models.batches import Alarm, Batch, BatchStats, MemberCounts, Membership, Stratum
-from annotation.models.datasets import Collection, Dataset, EvaluatedModel, Prompt, Response
+from annotation.models.datasets import Collection, Dataset, DialogueFault, EvaluatedModel, Prompt, Response
 from annotation.models.gold_questions import GoldQuestion, GoldQuestionTask, Qualification
 from annotation.models.guidelines import Guideline, GuidelineNote, IntroductionReading
 from annotation.models.imports import HeaderMapping, Import
@@ -64,6 +64,7 @@ __all__ = [
     "Collection",
     "CorrectionRequest",
     "Dataset",
+    "DialogueFault",
     "DisputeReason",
     "Draft",
     "EvaluatedModel",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from annotation.models.base import Authored
 from annotation.models.studies import Shareable
@@ -103,3 +104,27 @@ class Response(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prompt_id}/{self.model_id}"
+
+
+class DialogueFault(models.Model):
+    """What is wrong with a dialogue as a dialogue, whatever people think of it: counted, and left out of a batch
+    where it says so.
+    """
+
+    class Kind(models.TextChoices):
+        EMPTY = "empty", pgettext_lazy("fault", "an empty turn")
+        CUT = "cut", pgettext_lazy("fault", "a turn cut off by the limit of tokens")
+        UNMASKED = "unmasked", pgettext_lazy("fault", "the agent says that it is an AI")
+        CARD_COPIED = "card_copied", pgettext_lazy("fault", "the agent copies its role card out")
+        REPEATED = "repeated", pgettext_lazy("fault", "a side repeats itself")
+
+    response = models.ForeignKey(Response, models.CASCADE, related_name="faults", verbose_name=_("response"))
+    kind = models.CharField(_("fault"), max_length=11, choices=Kind)
+
+    class Meta:
+        verbose_name = _("fault of a dialogue")
+        verbose_name_plural = _("faults of dialogues")
+        constraints = [models.UniqueConstraint(fields=["response", "kind"], name="dialogue_fault_once")]
+
+    def __str__(self) -> str:
+        return f"{self.response_id}: {self.kind}"

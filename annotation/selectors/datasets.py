@@ -14,6 +14,7 @@ from annotation.models import (
     Batch,
     Collection,
     Dataset,
+    DialogueFault,
     EvaluatedModel,
     Import,
     Person,
@@ -166,3 +167,8 @@ def list_collections(dataset: Dataset) -> QuerySet[Collection]:
     return Collection.objects.filter(
         Exists(Response.objects.filter(prompt__dataset=dataset, collection=OuterRef("pk")))
     )
+
+
+def has_faults(dataset: Dataset) -> bool:
+    """Whether a dialogue of the dataset has a fault."""
+    return DialogueFault.objects.filter(response__prompt__dataset=dataset).exists()

@@ -11,12 +11,12 @@ from django.utils.translation import gettext_lazy
 
 from annotation.models import Dataset, Person
 from annotation.selectors.datasets import list_own_datasets
+from benchmark.domain.llm_client import MAX_CONCURRENCY
 from benchmark.domain.llm_client.settings import MAX_INTEGER, MAX_SYSTEM_CHARACTERS
 from benchmark.forms.leaderboards import JsonObjectField, list_endpoints
 from benchmark.selectors.leaderboards.runs import list_open_datasets
-from benchmark.services.collection import (
+from benchmark.services.endpoint_runs import (
     CONCURRENCY,
-    MAX_CONCURRENCY,
     MAX_MODEL_CHARACTERS,
     MAX_TIMEOUT_SECONDS,
     TIMEOUT,
@@ -122,18 +122,23 @@ class CollectionForm(forms.Form):
         return data
 
     def options(self) -> dict[str, Any]:
-        """What ``create_collecting`` takes."""
+        """What ``start_collection`` takes."""
         data = self.cleaned_data
-        stops = [line for line in data["stop"].splitlines() if line]
         return {
             "endpoint": settings.ASSAY_ENDPOINTS[data["endpoint"]],
             "served_model": data["served_model"],
             "model": data["model"],
-            "dataset": data["dataset"],
-            "collection": data["collection"],
-            "settings": data["extra"]
-            | {name: data[name] for name in ("temperature", "top_p", "max_tokens", "seed")}
-            | {"stop": stops or None, "system": data["system"].replace("\r\n", "\n") or None},
-            "concurrency": data["concurrency"],
-            "timeout": data["timeout"],
+            "settings": self.build_settings(),
+            **{name: data[name] for name in ("dataset", "collection", "concurrency", "timeout")},
+        }
+
+    def build_settings(self) -> dict[str, Any]:
+        """What is sent with every request to the model."""
+        data = self.cleaned_data
+        stops = [line for line in data["stop"].splitlines() if line]
+        return {
+            **data["extra"],
+            **{name: data[name] for name in ("temperature", "top_p", "max_tokens", "seed")},
+            "stop": stops or None,
+            "system": data["system"].replace("\r\n", "\n") or None,
         }

@@ -1,6 +1,13 @@
 """The tables of the benchmark: collecting, runs and their boards, judges, questions with options, what is shown."""
 
-from benchmark.models.collection import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
+from benchmark.models.collection import (
+    CollectedResponse,
+    CollectionRun,
+    EndpointRun,
+    FailedRequest,
+    PendingRequest,
+)
+from benchmark.models.dialogues import DialogueRun, DialogueTurn, FailedTurn, PendingTurn
 from benchmark.models.judges import Judge, JudgeComparison, JudgeLabel, JudgeRun, JudgeTemplate
 from benchmark.models.leaderboards import (
     BenchmarkRun,
@@ -19,7 +26,11 @@ __all__ = [
     "ChoiceReport",
     "CollectedResponse",
     "CollectionRun",
+    "DialogueRun",
+    "DialogueTurn",
+    "EndpointRun",
     "FailedRequest",
+    "FailedTurn",
     "Judge",
     "JudgeComparison",
     "JudgeLabel",
@@ -28,6 +39,7 @@ __all__ = [
     "LabelPlan",
     "ParsedAnswer",
     "PendingRequest",
+    "PendingTurn",
     "PublishedTable",
     "QuestionVariant",
     "Retraining",

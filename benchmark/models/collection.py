@@ -10,48 +10,51 @@ from annotation.models.base import Authored
 from annotation.models.studies import StudyOfDatasetManager
 
 
-class CollectionRun(Authored):
-    """``settings`` are what is sent with every prompt (temperature, max_tokens ..); never a key.
+class EndpointRun(Authored):
+    """What one model is asked at an endpoint about each prompt of a dataset, for the responses of one collection.
+
+    ``settings`` are what is sent with every request (temperature, max_tokens ..); never a key.
 
     Going on after a stop is another job of the same row. ``lost`` are answers that were under way when a worker
     stopped: they are asked for again, and at most those in flight. ``requests`` counts every request that was sent,
     ``seconds`` the time in which a job was at it.
     """
 
-    model = models.ForeignKey(
-        EvaluatedModel, models.PROTECT, related_name="collection_runs", verbose_name=_("model")
-    )
-    dataset = models.ForeignKey(
-        Dataset, models.PROTECT, related_name="collection_runs", verbose_name=_("dataset")
-    )
-    collection = models.ForeignKey(
-        Collection, models.PROTECT, related_name="collection_runs", verbose_name=_("collection")
-    )
+    model = models.ForeignKey(EvaluatedModel, models.PROTECT, related_name="+", verbose_name=_("model"))
+    dataset = models.ForeignKey(Dataset, models.PROTECT, related_name="+", verbose_name=_("dataset"))
+    collection = models.ForeignKey(Collection, models.PROTECT, related_name="+", verbose_name=_("collection"))
     endpoint = models.CharField(_("endpoint"), max_length=500)
     served_model = models.CharField(_("model asked for"), max_length=200)
     settings = models.JSONField(_("generation settings"), default=dict)
     concurrency = models.PositiveSmallIntegerField(_("requests at once"), default=16)
     timeout = models.FloatField(_("seconds until a request is given up"), default=120)
     job = models.ForeignKey(
-        Job, models.PROTECT, null=True, blank=True, related_name="collection_runs", verbose_name=_("job")
+        Job, models.PROTECT, null=True, blank=True, related_name="+", verbose_name=_("job")
     )
     requests = models.PositiveIntegerField(_("requests"), default=0)
     lost = models.PositiveIntegerField(_("answers lost to a stop"), default=0)
     seconds = models.FloatField(_("seconds"), default=0)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
 
-    objects = StudyOfDatasetManager()
-
     class Meta:
-        verbose_name = _("response collection")
-        verbose_name_plural = _("response collections")
+        abstract = True
         ordering = ["-created_at", "-id"]
-        constraints = [
-            models.UniqueConstraint(fields=["model", "dataset", "collection"], name="collection_run_once")
-        ]
 
     def __str__(self) -> str:
         return f"{self.model}: {self.dataset} {self.collection}".strip()
+
+
+class CollectionRun(EndpointRun):
+    """One response to each prompt."""
+
+    objects = StudyOfDatasetManager()
+
+    class Meta(EndpointRun.Meta):
+        verbose_name = _("response collection")
+        verbose_name_plural = _("response collections")
+        constraints = [
+            models.UniqueConstraint(fields=["model", "dataset", "collection"], name="collection_run_once")
+        ]
 
 
 class PendingRequest(models.Model):

@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 
 from annotation.core.errors import N_, NotFound
 from annotation.models import Job, Person, Prompt, Response
-from benchmark.models import CollectedResponse, CollectionRun, FailedRequest
+from benchmark.models import CollectedResponse, CollectionRun, EndpointRun, FailedRequest
 from benchmark.selectors.leaderboards.runs import list_open_datasets, refuse_sealed_dataset
 
 CHUNK = 200
@@ -80,14 +80,14 @@ def list_collection_rows(person: Person) -> list[CollectionRunRow]:
     ]
 
 
-def list_collection_responses(run: CollectionRun) -> QuerySet[Response]:
+def list_collection_responses(run: EndpointRun) -> QuerySet[Response]:
     """Also those that were imported."""
     return Response.objects.filter(
         prompt__dataset=run.dataset_id, model=run.model_id, collection=run.collection_id
     )
 
 
-def list_unanswered(run: CollectionRun) -> QuerySet[Prompt]:
+def list_unanswered(run: EndpointRun) -> QuerySet[Prompt]:
     responses = Response.objects.filter(
         prompt=OuterRef("pk"), model=run.model_id, collection=run.collection_id
     )
@@ -101,7 +101,7 @@ def list_texts_to_ask(run: CollectionRun) -> Iterator[tuple[int, str]]:
         yield from list_unanswered(run).filter(pk__in=ids[start : start + CHUNK]).values_list("pk", "text")
 
 
-def list_answered(run: CollectionRun, prompts: Sequence[int]) -> set[int]:
+def list_answered(run: EndpointRun, prompts: Sequence[int]) -> set[int]:
     responses = Response.objects.filter(model=run.model_id, collection=run.collection_id, prompt__in=prompts)
     return set(responses.values_list("prompt", flat=True))
 

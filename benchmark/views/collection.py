@@ -40,7 +40,8 @@ from benchmark.selectors.collection import (
     list_sample,
 )
 from benchmark.selectors.leaderboards.runs import list_open_collections, list_open_models
-from benchmark.services.collection import refuse_unlisted_endpoint, resume_collection, start_collection
+from benchmark.services.collection import KIND, resume_collection, start_collection
+from benchmark.services.endpoint_runs import refuse_unlisted_endpoints
 
 PER_PAGE = 50
 WIDTH, HEIGHT = 560, 160
@@ -71,7 +72,7 @@ class EndpointChoice:
     refusal: str
 
 
-def _list_endpoints() -> list[EndpointChoice]:
+def list_endpoint_choices() -> list[EndpointChoice]:
     endpoints = []
     for name, url in settings.ASSAY_ENDPOINTS.items():
         try:
@@ -98,7 +99,7 @@ def new_collection(request: HttpRequest) -> HttpResponse:
             return redirect("collecting-run", made.pk)
     context = {
         "form": form,
-        "endpoints": _list_endpoints(),
+        "endpoints": list_endpoint_choices(),
         "models": list_open_models(person).values_list("name", flat=True),
         "collections": list_open_collections(person).exclude(name="").values_list("name", flat=True),
         "crumbs": _crumbs(_("Collect responses")),
@@ -124,7 +125,7 @@ def collection_run(request: HttpRequest, number: str) -> HttpResponse:
         "chart": _rate_chart(unit, rates) if len(rates) > 1 else "",
         "reasons": [(name, n, name == CUT) for name, n in count_finish_reasons(run)],
         "served": count_served_models(run),
-        "settings": [(name, _format_setting(value)) for name, value in run.settings.items()],
+        "settings": [(name, format_setting(value)) for name, value in run.settings.items()],
         "page": failures,
         "pages": failures.paginator.get_elided_page_range(failures.number),
         "sample": list_sample(run),
@@ -151,14 +152,14 @@ def collection_resume(request: HttpRequest, number: str) -> HttpResponse:
     """Go on: ask for whatever lacks a response."""
     person = person_of(request)
     run = get_collection_run(person, parse_int(number))
-    refuse_unlisted_endpoint(run, settings.ASSAY_ENDPOINTS)
+    refuse_unlisted_endpoints([run.endpoint], settings.ASSAY_ENDPOINTS, KIND)
     resume_collection(run=run, actor=person)
     return redirect("collecting-run", run.pk)
 
 
 def _is_listed(run: CollectionRun) -> bool:
     try:
-        refuse_unlisted_endpoint(run, settings.ASSAY_ENDPOINTS)
+        refuse_unlisted_endpoints([run.endpoint], settings.ASSAY_ENDPOINTS, KIND)
     except Conflict:
         return False
     return True
@@ -207,7 +208,7 @@ def _rate_chart(unit: str, rates: list[StretchRate]) -> str:
     return chart_url(make_picture(layer, values, padding=PADDING, width=WIDTH, height=HEIGHT))
 
 
-def _format_setting(value: Any) -> str:
+def format_setting(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from annotation.core.errors import N_, AssayError
+from annotation.domain.annotations import OPENING
 
 Value = int | float
 Measurement = Literal["nominal", "ordinal", "interval"]
@@ -50,8 +51,11 @@ def content_key(prompt: str, response: str) -> str:
 
 
 def transcript(turns: Iterable[tuple[str, str]]) -> str:
-    """A dialogue of (role, text) turns as the one text that a scorer reads in place of a response."""
-    return "\n\n".join(f"{role}:\n{text}" for role, text in turns)
+    """A dialogue of (role, text) turns as the one text that a scorer reads in place of a response.
+
+    A scripted greeting is alike in all of them, and left out.
+    """
+    return "\n\n".join(f"{role}:\n{text}" for role, text in turns if role != OPENING)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from annotation.models import (
 )
 from annotation.selectors.access import list_openings
 from annotation.selectors.batches.plan import find_fitting_guideline, suggest_batch_name
-from annotation.selectors.datasets import list_collections, list_models
+from annotation.selectors.datasets import has_faults, list_collections, list_models
 from annotation.selectors.guidelines import list_published
 from annotation.selectors.people import list_people_in_role
 
@@ -174,6 +174,14 @@ class BatchForm(CollectionPolicyForm, TermsForm):
     collection = CollectionChoice(
         queryset=Collection.objects.none(), label=_("Collection"), required=False, empty_label=_("all")
     )
+    without_faults = forms.BooleanField(
+        label=_("Leave out dialogues with a fault"),
+        required=False,
+        help_text=_(
+            "Those with an empty turn, a turn cut off, a side that repeats itself, or an agent that steps out of its"
+            " role."
+        ),
+    )
     annotators = people_field(
         _("Annotators"), _("At least as many as the overlap; they share the tasks among them.")
     )
@@ -238,6 +246,8 @@ class BatchForm(CollectionPolicyForm, TermsForm):
             self._choices("collection", list_collections(dataset))
         else:
             del self.fields["models"], self.fields["collection"]
+        if not has_faults(dataset):
+            del self.fields["without_faults"]
 
     def _people(self, name: str, role: str) -> None:
         self._choices(name, list_people_in_role(role))
@@ -280,6 +290,7 @@ class BatchForm(CollectionPolicyForm, TermsForm):
                 "dataset": self.dataset,
                 "models": list(data.get("models", ())),
                 "collection": None if collection is None else collection.name,
+                "without_faults": data.get("without_faults", False),
                 "policy": policy | self.collect_terms(),
                 "open_now": open_now,
             }

@@ -43,6 +43,12 @@ class Command(ImportCommand):
         parser.add_argument("--model", help="whose responses the file has, where it does not say")
         parser.add_argument("--models", nargs="*", default=[], help="only the responses of these models")
         parser.add_argument("--collection", help="only this collection's responses")
+        parser.add_argument(
+            "--without-faults",
+            action="store_true",
+            help="leave out dialogues with an empty turn, a turn cut off, a side that repeats itself, or an agent that"
+            " steps out of its role",
+        )
         parser.add_argument("--annotators", nargs="*", default=[])
         parser.add_argument("--adjudicators", nargs="*", default=[])
         parser.add_argument(
@@ -232,6 +238,7 @@ def _build_spec(options: dict[str, Any]) -> BatchSpec:
             "dataset": get_dataset(options["dataset"]),
             "models": get_models(_split_all(options["models"])),
             "collection": options["collection"],
+            "without_faults": options["without_faults"],
             "annotators": get_people(_split_all(options["annotators"])),
             "adjudicators": get_people(_split_all(options["adjudicators"])),
             "pairs": [_read_pair(text) for text in options["pairs"]],

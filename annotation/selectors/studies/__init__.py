@@ -83,6 +83,7 @@ NAMED: tuple[tuple[str, str, str, str, str], ...] = (
     ("batches/-/making/<", "job_id", "annotation.Job", "pk", "study"),
     ("batches/-/new/<", "dataset", "annotation.Dataset", "name", "study"),
     ("batches/<", "name", "annotation.Batch", "name", "study"),
+    ("data/-/dialogues/<", "number", "benchmark.DialogueRun", "pk", "dataset__study"),
     ("data/<", "name", "annotation.Dataset", "name", "study"),
     ("disputes/<", "name", "annotation.Batch", "name", "study"),
     ("releases/-/making/<", "job_id", "annotation.Job", "pk", "study"),

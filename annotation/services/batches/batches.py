@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
@@ -32,6 +32,7 @@ from annotation.models import (
     Assignment,
     Batch,
     Dataset,
+    DialogueFault,
     EvaluatedModel,
     Guideline,
     Job,
@@ -308,7 +309,12 @@ def _save_pairs(batch: Batch, pairs: Sequence[Sequence[int]]) -> None:
 
 def list_responses(spec: BatchSpec) -> QuerySet[Response]:
     """The responses that are to be the batch's tasks."""
-    responses = filter_responses(dataset=spec.dataset, models=spec.models, collection=spec.collection)
+    responses = filter_responses(
+        dataset=spec.dataset,
+        models=spec.models,
+        collection=spec.collection,
+        without_faults=spec.without_faults,
+    )
     return responses if spec.among is None else responses.filter(pk__in=spec.among)
 
 
@@ -317,8 +323,10 @@ def filter_responses(
     dataset: Dataset | int,
     models: Sequence[EvaluatedModel] | Sequence[int] = (),
     collection: str | None = None,
+    without_faults: bool = False,
 ) -> QuerySet[Response]:
     """The dataset's responses, prompt by prompt; ``models`` empty means all, ``collection`` None means all.
+    ``without_faults`` leaves out dialogues that have a fault.
 
     Those to one prompt come in the order of their hashes: any order of models would tell whose each is.
     """
@@ -327,6 +335,8 @@ def filter_responses(
         responses = responses.filter(model__in=models)
     if collection is not None:
         responses = responses.filter(collection__name=collection)
+    if without_faults:
+        responses = responses.filter(~Exists(DialogueFault.objects.filter(response=OuterRef("pk"))))
     return responses.order_by("prompt_id", "-sha256", "id")
 
 

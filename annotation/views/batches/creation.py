@@ -137,6 +137,7 @@ def plan_context(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
             dataset=dataset,
             models=list(data.get("models", ())),
             collection=None if collection is None else collection.name,
+            without_faults=data.get("without_faults", False),
         ),
         guideline=guideline,
         overlap=data.get("overlap") or form.fields["overlap"].initial,

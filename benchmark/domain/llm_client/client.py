@@ -1,7 +1,4 @@
-"""Requests are sent by an event loop in its own thread; the caller's callbacks run in the caller's thread.
-
-The callbacks write to a database, which a running loop may not do; meanwhile requests go on.
-"""
+"""The requests to one endpoint, sent by an event loop in its own thread; what comes of them goes into a queue."""
 
 from __future__ import annotations
 
@@ -11,13 +8,12 @@ import os
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from math import inf
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from types import TracebackType
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
@@ -36,9 +32,8 @@ from benchmark.domain.llm_client.protocol import (
 )
 from benchmark.domain.llm_client.retry import EndpointPace, RetryLater
 
-MAX_CONCURRENCY = 512
 BEAT = 0.5
-"""Seconds after which the caller hears that nothing came."""
+"""Seconds after which whoever waits looks again."""
 CONNECT_SECONDS = 10.0
 MAX_REFUSALS = 20
 """After so many refusals in a row that are about no single question, nothing more is sent."""
@@ -62,50 +57,6 @@ class EndpointRefuses(AssayError):
     code = "endpoint_refuses"
 
 
-def send_requests(
-    questions: Iterable[ChatQuestion],
-    endpoint: Endpoint,
-    *,
-    concurrency: int,
-    sent: Callable[[Sequence[int]], None],
-    done: Callable[[Sequence[Outcome], RequestTotals], None],
-    tries: int = retry.TRIES,
-    patience: float = retry.PATIENCE,
-) -> RequestTotals:
-    """Ask every question, at most ``concurrency`` at once, and tell what came of each exactly once.
-
-    ``sent(keys)`` is called before these are asked, ``done(batch, told)`` with what came back: as soon as anything did,
-    and at least once a second, then with an empty batch. Both are called from this thread. An exception from either, or
-    from ``questions``, stops everything: nothing more is sent, what is under way is given up, the exception passes on.
-
-    Asked again, with exponential backoff and jitter: time-outs, 408, 409, 5xx and bodies that are no answer, up to
-    ``tries`` times; what was refused by 429, as long as that rate lasts; what found nobody, for ``patience`` seconds.
-    After that, and for any other status, it is a Failure. Raises EndpointAway and EndpointRefuses, where going on
-    with other questions would be of no use.
-    """
-    if not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise AssayError(
-            N_("Ask 1 to {most} at once, not {number}."), most=MAX_CONCURRENCY, number=concurrency
-        )
-    source, waiting = iter(questions), 0
-    with _RequestLoop(endpoint, tries, patience) as asker:
-        while True:
-            room = 0 if asker.refusal else asker.count_room(concurrency - waiting)
-            fresh = list(islice(source, room))
-            if fresh:
-                sent([question.key for question in fresh])
-                asker.queue_questions(fresh)
-                waiting += len(fresh)
-            if not waiting and (asker.refusal or room):
-                break
-            batch = asker.take_outcomes()
-            waiting -= len(batch)
-            done(batch, asker.read_totals())
-        if asker.refusal:
-            raise asker.refusal
-        return asker.read_totals()
-
-
 @dataclass
 class _PendingQuestion:
     """A question on its way: the requests that were sent for it, and the tries that these cost."""
@@ -115,10 +66,15 @@ class _PendingQuestion:
     spent: float = 0.0
 
 
-class _RequestLoop:
-    """The thread and its event loop. The methods without an underscore are for the caller's thread."""
+class RequestLoop:
+    """The thread and its event loop. The methods without an underscore are for the caller's thread.
 
-    def __init__(self, endpoint: Endpoint, tries: int, patience: float) -> None:
+    What came of each question goes into ``outcomes``, and None where there is room for more questions.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, outcomes: SimpleQueue[Outcome | None], tries: int, patience: float
+    ) -> None:
         self._url = keys.check_endpoint(endpoint.url)
         self._key = keys.find_key(self._url)
         self._endpoint, self._tries, self._patience = endpoint, tries, patience
@@ -127,7 +83,7 @@ class _RequestLoop:
         self._new_client = partial(_build_client, self._url, self._key, _build_ssl_context(self._url))
         self._idle = [self._new_client()]
         self._pace = EndpointPace(time.monotonic())
-        self._outcomes: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._outcomes = outcomes
         self._requests = self._retries = self._limited = self._at_gate = self._refused = 0
         self._last_miss = ""
         self.refusal: AssayError | None = None
@@ -136,7 +92,7 @@ class _RequestLoop:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="asking", daemon=True)
 
-    def __enter__(self) -> _RequestLoop:
+    def __enter__(self) -> RequestLoop:
         self._thread.start()
         return self
 
@@ -148,16 +104,6 @@ class _RequestLoop:
 
     def queue_questions(self, questions: Sequence[ChatQuestion]) -> None:
         self._loop.call_soon_threadsafe(self._start_tasks, list(questions))
-
-    def take_outcomes(self) -> list[Outcome]:
-        """What came back; waits for the first for at most a beat, or until there is room for more questions."""
-        outcomes: list[Outcome | None] = []
-        try:
-            outcomes.append(self._outcomes.get(timeout=BEAT))
-            while True:
-                outcomes.append(self._outcomes.get_nowait())
-        except Empty:
-            return [outcome for outcome in outcomes if outcome is not None]
 
     def count_room(self, free: int) -> int:
         """How many more questions to begin with; what would only wait at the gate waits with the caller."""

@@ -20,8 +20,7 @@ from benchmark.domain.judges.prompts import (
     get_default_system,
     get_default_text,
 )
-from benchmark.domain.llm_client import find_key
-from benchmark.domain.llm_client.client import MAX_CONCURRENCY
+from benchmark.domain.llm_client import MAX_CONCURRENCY, find_key
 from benchmark.domain.llm_client.settings import SYSTEM, check_settings
 from benchmark.models import Judge, JudgeRun, JudgeTemplate
 from benchmark.selectors.judges.judges import find_latest_template

@@ -30,6 +30,7 @@ from benchmark.domain.llm_client import (
     protocol,
     retry,
     send_requests,
+    sending,
 )
 from benchmark.domain.llm_client.retry import EndpointPace, parse_retry_after
 from tests.benchmark.endpoint import (
@@ -120,7 +121,7 @@ def test_an_answer_and_what_is_told_of_it():
 
 
 def test_the_callbacks_come_from_the_calling_thread_and_with_each_beat(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(client, "BEAT", 0.1)
+    monkeypatch.setattr(sending, "BEAT", 0.1)
     threads: set[threading.Thread] = set()
     calls = 0
 

@@ -39,7 +39,7 @@ from annotation.services.people.people import set_roles
 from annotation.services.studies import find_or_make_study
 from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import compute_progress, count_texts, list_rates, list_texts_to_ask
-from benchmark.services import collection
+from benchmark.services import collection, endpoint_runs
 from benchmark.services.collection import resume_collection, start_collection
 from tests.annotation.views.test_jobs import Workers, wait_for
 from tests.benchmark.endpoint import (
@@ -379,7 +379,7 @@ def test_answers_cut_off_by_the_limit_and_empty_ones_are_counted(prompts: Datase
 def test_a_cancel_keeps_what_came_back_and_counts_what_did_not(
     prompts: Dataset, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(collection, "REPORT_SECONDS", 0)
+    monkeypatch.setattr(endpoint_runs, "REPORT_SECONDS", 0)
 
     def policy(messages: Messages, _request: Any) -> Reply:
         number = int(messages[-1]["content"].split()[1].rstrip("?"))
@@ -467,7 +467,7 @@ def test_a_connection_lost_at_the_very_commit_stops_nothing(
     prompts: Dataset, monkeypatch: pytest.MonkeyPatch
 ):
     """The rows are there, and whoever wrote them was told that they are not."""
-    monkeypatch.setattr(collection, "TRANSIENT_SECONDS", 0.1)
+    monkeypatch.setattr(endpoint_runs, "TRANSIENT_SECONDS", 0.1)
     lost: set[str] = set()
 
     def once(name: str) -> None:

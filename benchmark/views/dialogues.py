@@ -1,0 +1,230 @@
+"""The pages of dialogues: the runs, beginning a run, a run at work, and a dialogue turn by turn as it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError, Conflict
+from annotation.core.http import Crumb, breadcrumbs, parse_int
+from annotation.domain.permissions import COLLECT_RESPONSES, READ_COLLECTIONS
+from annotation.models import DialogueFault
+from annotation.selectors.jobs import is_silent, is_waiting_long
+from annotation.views.access import act_required, person_of
+from benchmark.domain.dialogues.faults import CUT_REASON
+from benchmark.domain.dialogues.script import ANY_LANGUAGE
+from benchmark.forms.dialogues import DialogueForm
+from benchmark.models import DialogueRun
+from benchmark.selectors.dialogues import (
+    COMPLETE,
+    DIALOGUES_JOB,
+    FAILED,
+    FAULTY,
+    OPEN,
+    STATES,
+    build_dialogue_rows,
+    compute_dialogue_progress,
+    count_faults,
+    count_finish_reasons,
+    count_served_models,
+    get_dialogue,
+    get_dialogue_run,
+    list_dialogue_jobs,
+    list_dialogue_prompts,
+    list_dialogue_rows,
+)
+from benchmark.selectors.leaderboards.runs import list_open_collections, list_open_models
+from benchmark.services.dialogues import resume_dialogues, start_dialogues
+from benchmark.services.endpoint_runs import refuse_unlisted_endpoints
+from benchmark.views.collection import format_setting, list_endpoint_choices
+
+PER_PAGE = 50
+STATE_LABELS = {
+    "": gettext_lazy("All"),
+    COMPLETE: gettext_lazy("Complete"),
+    OPEN: gettext_lazy("Not complete"),
+    FAILED: gettext_lazy("Without an answer"),
+    FAULTY: gettext_lazy("With a fault"),
+}
+
+
+@require_safe
+@act_required(READ_COLLECTIONS)
+def dialogue_runs(request: HttpRequest) -> HttpResponse:
+    page = Paginator(list_dialogue_rows(person_of(request)), PER_PAGE).get_page(request.GET.get("page"))
+    context = {"page": page, "pages": page.paginator.get_elided_page_range(page.number)}
+    return render(request, "benchmark/dialogues/list.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@act_required(COLLECT_RESPONSES)
+def new_dialogue_run(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    form = DialogueForm(request.POST or None, person=person)
+    if request.method == "POST" and form.is_valid():
+        try:
+            run = start_dialogues(actor=person, **form.options())
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            return redirect("dialogue-run", run.pk)
+    context = {
+        "form": form,
+        "endpoints": list_endpoint_choices(),
+        "models": list_open_models(person).values_list("name", flat=True),
+        "collections": list_open_collections(person).exclude(name="").values_list("name", flat=True),
+        "crumbs": _crumbs(title=_("Make dialogues")),
+    }
+    return render(request, "benchmark/dialogues/new.html", context, status=422 if form.is_bound else 200)
+
+
+@require_safe
+@never_cache
+@act_required(READ_COLLECTIONS)
+def dialogue_run(request: HttpRequest, number: str) -> HttpResponse:
+    run = get_dialogue_run(person_of(request), parse_int(number))
+    state, fault = request.GET.get("state", ""), request.GET.get("fault", "")
+    state = state if state in STATES else ""
+    fault = fault if fault in DialogueFault.Kind.values else ""
+    page = Paginator(list_dialogue_prompts(run, state, fault), PER_PAGE).get_page(request.GET.get("page"))
+    context = _live_context(run) | {
+        "crumbs": _crumbs(title=run.name),
+        "is_listed": _is_listed(run),
+        "faults": [(kind, DialogueFault.Kind(kind).label, n) for kind, n in count_faults(run).items()],
+        "state": state,
+        "fault": fault,
+        "states": STATE_LABELS.items(),
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "rows": build_dialogue_rows(run, list(page)),
+        "turns": 2 * run.rounds,
+        "sides": _list_sides(run),
+        "texts": [
+            (language if language != ANY_LANGUAGE else _("other languages"), run.templates[language])
+            for language in run.templates
+        ],
+        "openings": list(run.openings.values()),
+        "reasons": [(role, reason, n, reason == CUT_REASON) for role, reason, n in count_finish_reasons(run)],
+        "served": count_served_models(run),
+        "jobs": list_dialogue_jobs(run),
+    }
+    return render(request, "benchmark/dialogues/run.html", context)
+
+
+def _list_sides(run: DialogueRun) -> Sequence[tuple[str, str, str, str, list[tuple[str, str]]]]:
+    """(which side, its name here, its endpoint, its name there, its settings)"""
+    return [
+        (title, name, url, served, [(key, format_setting(value)) for key, value in values.items()])
+        for title, name, url, served, values in (
+            (_("Model under test"), run.model.name, run.endpoint, run.served_model, run.settings),
+            (_("Agent"), run.agent, run.agent_endpoint, run.agent_model, run.agent_settings),
+        )
+    ]
+
+
+@require_safe
+@never_cache
+@act_required(READ_COLLECTIONS)
+def dialogue_progress(request: HttpRequest, number: str) -> HttpResponse:
+    """The live part, which asks again; once the job is over the whole page is loaded anew."""
+    run = get_dialogue_run(person_of(request), parse_int(number))
+    answer = render(request, "benchmark/dialogues/live.html", _live_context(run))
+    if run.job is None or run.job.is_over:
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
+@require_POST
+@act_required(COLLECT_RESPONSES)
+def dialogue_resume(request: HttpRequest, number: str) -> HttpResponse:
+    """Go on: ask for the turns that are missing."""
+    person = person_of(request)
+    run = get_dialogue_run(person, parse_int(number))
+    _refuse_unlisted(run)
+    resume_dialogues(run=run, actor=person)
+    return redirect("dialogue-run", run.pk)
+
+
+@require_safe
+@never_cache
+@act_required(READ_COLLECTIONS)
+def dialogue(request: HttpRequest, number: str, prompt: str) -> HttpResponse:
+    context = _dialogue_context(request, number, prompt)
+    run = context["run"]
+    context["crumbs"] = _crumbs((run.name, "dialogue-run", [run.pk]), title=context["dialogue"].prompt.key)
+    return render(request, "benchmark/dialogues/dialogue.html", context)
+
+
+@require_safe
+@never_cache
+@act_required(READ_COLLECTIONS)
+def dialogue_turns(request: HttpRequest, number: str, prompt: str) -> HttpResponse:
+    """The turns so far, which ask again; once the dialogue is over the whole page is loaded anew."""
+    context = _dialogue_context(request, number, prompt)
+    answer = render(request, "benchmark/dialogues/_turns.html", context)
+    if not context["is_growing"]:
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
+def _dialogue_context(request: HttpRequest, number: str, prompt: str) -> dict[str, Any]:
+    run = get_dialogue_run(person_of(request), parse_int(number))
+    dialogue = get_dialogue(run, parse_int(prompt))
+    at_work = run.job is not None and not run.job.is_over
+    return {
+        "run": run,
+        "dialogue": dialogue,
+        "is_growing": at_work and not dialogue.is_complete and dialogue.failure is None,
+        "faults": [DialogueFault.Kind(kind).label for kind in dialogue.faults],
+        "n_turns": 2 * run.rounds,
+    }
+
+
+def _live_context(run: DialogueRun) -> dict[str, Any]:
+    """How far it is, and what the job reports while it is at it."""
+    progress, job = compute_dialogue_progress(run), run.job
+    at_work = job is not None and not job.is_over
+    points = job.history[-8:] if job is not None and at_work else []
+    rate = {point["name"]: point["value"] for point in points}.get("turns a second")
+    turns_left = 2 * run.rounds * progress.prompts - (progress.turns + 2 * run.rounds * progress.imported)
+    return {
+        "run": run,
+        "job": job,
+        "at_work": at_work,
+        "standing": progress,
+        # What a worker that died left under way is lost, although nobody has counted it yet.
+        "lost": run.lost + (0 if at_work else progress.pending),
+        "rate": rate,
+        "minutes_left": turns_left / rate / 60 if rate else None,
+        "silent": job is not None and is_silent(job),
+        "waiting_long": job is not None and is_waiting_long(job),
+    }
+
+
+def _refuse_unlisted(run: DialogueRun) -> None:
+    refuse_unlisted_endpoints([run.endpoint, run.agent_endpoint], settings.ASSAY_ENDPOINTS, DIALOGUES_JOB)
+
+
+def _is_listed(run: DialogueRun) -> bool:
+    try:
+        _refuse_unlisted(run)
+    except Conflict:
+        return False
+    return True
+
+
+def _crumbs(*parents: tuple[str, str, list[Any]], title: str) -> list[Crumb]:
+    return breadcrumbs(
+        (_("Data"), "datasets", []), (_("Dialogues"), "dialogue-runs", []), *parents, title=title
+    )
