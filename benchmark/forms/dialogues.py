@@ -34,7 +34,7 @@ class DialogueForm(CollectionForm):
         help_text=gettext_lazy("Of the run. The same name again goes on with the same settings."),
     )
     agent = forms.CharField(
-        label=gettext_lazy("Agent"),
+        label=gettext_lazy("Name of the agent"),
         max_length=100,
         help_text=gettext_lazy("Who plays the role cards, as it is called here."),
     )
@@ -89,7 +89,7 @@ class DialogueForm(CollectionForm):
         assert isinstance(endpoint, forms.ChoiceField)
         endpoint.choices = list_endpoints()
         self.fields["dataset"].help_text = _("Its prompts are the role cards.")
-        self.fields["model"].label = _("Model under test")
+        self.fields["model"].label = _("Name of the model")
         self.fields["concurrency"].label = _("Dialogues at once")
         self.fields["max_tokens"].label = _("Most tokens of a turn")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -110,16 +110,21 @@ def dialogue_run(request: HttpRequest, number: str) -> HttpResponse:
         "rows": build_dialogue_rows(run, list(page)),
         "turns": 2 * run.rounds,
         "sides": _list_sides(run),
-        "texts": [
-            (language if language != ANY_LANGUAGE else _("other languages"), run.templates[language])
-            for language in run.templates
-        ],
-        "openings": list(run.openings.values()),
+        "templates": _list_texts(run.templates),
+        "openings": _list_texts(run.openings),
         "reasons": [(role, reason, n, reason == CUT_REASON) for role, reason, n in count_finish_reasons(run)],
         "served": count_served_models(run),
         "jobs": list_dialogue_jobs(run),
     }
     return render(request, "benchmark/dialogues/run.html", context)
+
+
+def _list_texts(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(the languages of the cards, the text for them)"""
+    by_text: dict[str, list[str]] = {}
+    for language, text in texts.items():
+        by_text.setdefault(text, []).append(language if language != ANY_LANGUAGE else _("other languages"))
+    return [(", ".join(languages), text) for text, languages in by_text.items()]
 
 
 def _list_sides(run: DialogueRun) -> Sequence[tuple[str, str, str, str, list[tuple[str, str]]]]:
