@@ -191,6 +191,14 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ),
     ],
     "run_benchmark": [["r", "--scorer", "none", "--dataset", "small"]],
+    "correlate": [
+        [],
+        ["--release", "none"],
+        ["--release", "r1", "--level", "prompt"],
+        ["--release", "r1", "--metrics", "nowhere.csv"],
+        ["--release", "r1", "--judges", "none"],
+        ["--release", "r1", "--scorers", "none"],
+    ],
     "make_dialogues": [
         [],
         ["r"],

@@ -131,7 +131,8 @@ def measure(folder: Path, *, cards: int, kills: int, at_once: int, rate: float, 
     assert not FailedTurn.objects.exists()
     assert (asked_again, leaked) == (0, 0)
     assert max(under_way) <= at_once
-    assert run.lost == sum(under_way)
+    # Fewer where a worker was killed before it had counted what the one before it left.
+    assert repeats <= run.lost <= sum(under_way)
 
 
 def build_breaking(luck: random.Random) -> Any:

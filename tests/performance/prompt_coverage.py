@@ -48,12 +48,24 @@ NAMES = (
     "cohen_kappa_quadratic",
     "gwet_ac1",
     "gwet_ac2",
+    "cohen_kappa_quadratic_observed",
+    "spearman",
+    "icc_single",
+    "icc_average",
+)
+OF_TWO_LABELS = (
+    "cohen_kappa_quadratic",
+    "cohen_kappa_quadratic_observed",
+    "spearman",
+    "icc_single",
+    "icc_average",
 )
 PROMISED = 0.93
 MIN_DEFINED = 0.05
 """A row that is defined more rarely is not held to the bound: the few data sets are those with chance disputes."""
 MAX_FALSE = 0.05
 THREE = (0.6, 0.3, 0.1)
+FIVE = (0.05, 0.2, 0.4, 0.25, 0.1)
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,10 @@ DESIGNS = (
     Design(10, 5, (0.85, 0.1, 0.05), 0.4, 0.33),
     Design(100, 1, (0.85, 0.1, 0.05), 0.4, 0.0),
     Design(300, 1, (0.85, 0.1, 0.05), 0.8, 0.0),
+    Design(20, 1, FIVE, 0.5, 0.0),
+    Design(50, 1, FIVE, 0.5, 0.0),
+    Design(331, 1, FIVE, 0.5, 0.0),
+    Design(50, 7, FIVE, 0.5, 0.2),
 )
 FEW = 3
 """So many rows with ``--rows few``."""
@@ -121,6 +137,7 @@ def find_truths(design: Design) -> Mapping[str, float]:
         "percent_agreement": 1 - (1 - design.alpha) * float(shares @ (1 - shares)),
         "gwet_ac1": gwet(formulas.nominal(scale)),
         "gwet_ac2": gwet(formulas.ordinal_weights(scale)),
+        "icc_average": 2 * design.alpha / (1 + design.alpha),
     }
 
 
@@ -200,7 +217,7 @@ def measure_coverage(design: Design, sets: int) -> tuple[dict[str, Coverage], fl
             statistics=NAMES,
         )
         for name, statistic in measured.statistics.items():
-            if name != "cohen_kappa_quadratic" or design.labels == "2":
+            if name not in OF_TWO_LABELS or design.labels == "2":
                 coverage[name].add(statistic.low, statistic.high, truths[name])
         effect = measured.statistics["alpha_nominal"].design_effect
         if effect is not None:

@@ -64,6 +64,14 @@ class Weighting:
         return self.counts @ lower + moved, self.counts @ upper - moved
 
     @cached_property
+    def joint(self) -> JointCounts:
+        """Of the units that both raters labelled, by the set of their labels."""
+        present = self.units.pairable_counts > 0
+        lower, upper = present.argmax(axis=1), present.shape[1] - 1 - present[:, ::-1].argmax(axis=1)
+        turned = self.turned * self.units.pairable
+        return JointCounts(lower, upper, self.counts * self.units.pairable - turned, turned)
+
+    @cached_property
     def differing(self) -> Floats:
         """(B,): the mean over pairable units of the share of pairs of labels that differ, 1 - p_a."""
         return self.mean_disagreement(nominal(self.units.values))
@@ -71,6 +79,24 @@ class Weighting:
     def mean_disagreement(self, distances: Floats) -> Floats:
         """(B,): the mean over pairable units of the mean distance between two labels."""
         return ratio(self.counts @ self.units.disagreement(distances), self.n)
+
+
+@dataclass(frozen=True)
+class JointCounts:
+    """lower, upper (M,): the places of a set's two values. straight (B, M): units whose first rater gave the lower
+    one; turned (B, M): whose second did.
+    """
+
+    lower: Ints
+    upper: Ints
+    straight: Floats
+    turned: Floats
+
+    def sum_products(self, first: Floats, second: Floats) -> Floats:
+        """(B,): the sum over units of the product of the scores (B, V) that the two raters' values have."""
+        straight = first[:, self.lower] * second[:, self.upper]
+        turned = first[:, self.upper] * second[:, self.lower]
+        return sum_rows(self.straight * straight + self.turned * turned)
 
 
 Distances: TypeAlias = Callable[[tuple[Value, ...]], Floats]
@@ -164,6 +190,42 @@ def cohen_kappa(weighting: Weighting, distances: Distances) -> Floats:
     first, second = weighting.marginals
     observed = weighting.counts @ (weighting.units.disagreement(between) * weighting.units.pairable)
     return 1 - ratio(weighting.n * observed, sum_rows((first @ between) * second))
+
+
+def cohen_kappa_observed(weighting: Weighting) -> Floats:
+    """Quadratic weights between the levels that occur, numbered as if there were no others."""
+    units = weighting.units
+    occurs = (units.counts @ units.pairable_counts) > 0
+    places = np.cumsum(occurs) - 1.0
+    return cohen_kappa(weighting, lambda _values: np.square(places[:, None] - places))
+
+
+def spearman(weighting: Weighting) -> Floats:
+    """Pearson's correlation of the two raters' mid-ranks (Spearman 1904)."""
+    between = _midrank_weights(len(weighting.units.values))
+    first, second = weighting.marginals
+    # From the mean mid-rank, which is n / 2.
+    ranks = first @ between - weighting.n[:, None] / 2, second @ between - weighting.n[:, None] / 2
+    spreads = sum_rows(first * np.square(ranks[0])) * sum_rows(second * np.square(ranks[1]))
+    return ratio(weighting.joint.sum_products(*ranks), np.sqrt(spreads))
+
+
+def intraclass(weighting: Weighting, *, average: bool) -> Floats:
+    """ICC(2,1), or ICC(2,k) of the raters' average (Shrout and Fleiss 1979), of two raters; levels are numbers."""
+    values = np.array(weighting.units.values, dtype=np.float64)
+    first, second = weighting.marginals
+    n = np.where(weighting.n > 1, weighting.n, np.nan)
+    middle = ((first + second) @ values) / (2 * n)
+    scores = values - middle[:, None]
+    own = sum_rows(first * np.square(scores)) + sum_rows(second * np.square(scores))
+    shared = 2 * weighting.joint.sum_products(scores, scores)
+    of_raters = np.square(sum_rows(first * scores)) + np.square(sum_rows(second * scores))
+    between_units = (own + shared) / 2
+    between_raters = of_raters / n
+    rest = (own - between_units - between_raters) / (n - 1)
+    units = between_units / (n - 1)
+    raters = (between_raters - rest) / n
+    return ratio(units - rest, units + raters if average else units + rest + 2 * raters)
 
 
 def scott_pi(weighting: Weighting) -> Floats:

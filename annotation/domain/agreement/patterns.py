@@ -32,8 +32,9 @@ MEASUREMENTS: tuple[Measurement, ...] = ("nominal", "ordinal", "interval")
 NO_PAIRS = N_("No unit has labels from two annotators.")
 ONE_CATEGORY = N_("All labels that can be compared are the same, so agreement by chance is certain.")
 MORE_THAN_TWO = N_("Cohen's kappa compares two annotators; here there are more.")
-POOL = N_("Cohen's kappa compares two fixed annotators; here the labels are of more people.")
+POOL = N_("This compares two fixed annotators; here the labels are of more people.")
 MORE_THAN_TWO_FOR_PI = N_("Scott's pi compares two annotators; here there are more.")
+MORE_THAN_TWO_TO_CORRELATE = N_("A correlation is of two annotators; here there are more.")
 NO_ORDER = N_("The levels of a nominal scale have no order.")
 NO_DISTANCES = N_("The levels of this scale have no distances between them.")
 NO_SETS = N_("Only one option is chosen here, so there are no sets to compare.")
@@ -54,7 +55,8 @@ class Statistic:
     """A value with its interval over prompts; what is undefined is None, and ``reason`` says why.
 
     ``no_interval`` says why a value has no interval. ``design_effect`` is the variance by prompts over that of as many
-    independent units. ``standard_error`` is the closed-form one, where a statistic has one (AC1 and AC2).
+    independent units. ``standard_error`` is the closed-form one, where a statistic has one (AC1 and AC2). ``fisher``
+    is the interval of a correlation by Fisher's transformation, which takes units for independent.
     """
 
     value: float | None
@@ -64,6 +66,7 @@ class Statistic:
     standard_error: float | None = None
     design_effect: float | None = None
     no_interval: str | None = None
+    fisher: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from math import hypot, isnan, sqrt
 
 import numpy as np
 
+from annotation.core.correlation import find_fisher_bounds
 from annotation.core.errors import N_, AssayError
 from annotation.domain.agreement import coefficients as formulas
 from annotation.domain.agreement.coefficients import Estimate
@@ -28,6 +29,7 @@ from annotation.domain.agreement.patterns import (
     MEASUREMENTS,
     MORE_THAN_TWO,
     MORE_THAN_TWO_FOR_PI,
+    MORE_THAN_TWO_TO_CORRELATE,
     NO_DISTANCES,
     NO_ORDER,
     NO_PAIRS,
@@ -175,6 +177,9 @@ class _Rule:
     squared: formulas.Distances | None = None
     """Its distances between levels, where these are squares."""
 
+    has_fisher: bool = False
+    """Whether Fisher's interval, which takes units for independent, is reported beside its own."""
+
     def obstacle(self, units: LabelSets, measurement: Measurement) -> str | None:
         """Why the statistic cannot apply to these units on this scale, whatever their labels are."""
         if self.needs == MASI and measurement != MASI:
@@ -209,6 +214,7 @@ def _build_statistic(influences: Influences, rule: _Rule, name: str, confidence:
         interval.low,
         interval.high,
         standard_error=rule.error(influences.sample),
+        fisher=find_fisher_bounds(influences.observed, influences.sample.n) if rule.has_fisher else None,
         design_effect=influences.design_effect,
         no_interval=interval.no_interval,
     )
@@ -227,6 +233,7 @@ def _build_interval(influences: Influences, rule: _Rule, name: str, confidence: 
 def _build_rules(measurement: Measurement) -> Mapping[str, _Rule]:
     """The statistics in the order in which they are reported; AC2 weighs disagreement as the scale measures."""
     kappa = partial(_Rule, two_raters=MORE_THAN_TWO)
+    correlation = partial(_Rule, two_raters=MORE_THAN_TWO_TO_CORRELATE, squared=formulas.squared_steps)
     weights = formulas.quadratic_weights if measurement == "interval" else formulas.ordinal_weights
     return {
         "percent_agreement": _Rule(formulas.percent_agreement),
@@ -236,6 +243,9 @@ def _build_rules(measurement: Measurement) -> Mapping[str, _Rule]:
             partial(formulas.cohen_kappa, distances=formulas.squared_steps),
             "ordinal",
             squared=formulas.squared_steps,
+        ),
+        "cohen_kappa_quadratic_observed": kappa(
+            formulas.cohen_kappa_observed, "ordinal", squared=formulas.squared_steps
         ),
         "scott_pi": _Rule(formulas.scott_pi, two_raters=MORE_THAN_TWO_FOR_PI),
         "fleiss_kappa": _Rule(formulas.fleiss_kappa),
@@ -249,6 +259,9 @@ def _build_rules(measurement: Measurement) -> Mapping[str, _Rule]:
         "alpha_masi": _Rule(partial(formulas.alpha, distances=formulas.masi), MASI),
         "gwet_ac1": _build_gwet_rule(formulas.nominal, "nominal"),
         "gwet_ac2": _build_gwet_rule(weights, "ordinal"),
+        "spearman": correlation(formulas.spearman, "ordinal", has_fisher=True),
+        "icc_single": correlation(partial(formulas.intraclass, average=False), "ordinal"),
+        "icc_average": correlation(partial(formulas.intraclass, average=True), "ordinal"),
     }
 
 

@@ -22,6 +22,7 @@ HEADINGS = {
     "cohen_kappa": "kappa",
     "cohen_kappa_linear": "kappa lin.",
     "cohen_kappa_quadratic": "kappa quad.",
+    "cohen_kappa_quadratic_observed": "kappa quad. obs.",
     "scott_pi": "pi",
     "fleiss_kappa": "Fleiss",
     "alpha_nominal": "alpha nom.",
@@ -30,6 +31,9 @@ HEADINGS = {
     "alpha_masi": "alpha MASI",
     "gwet_ac1": "AC1",
     "gwet_ac2": "AC2",
+    "spearman": "Spearman",
+    "icc_single": "ICC(2,1)",
+    "icc_average": "ICC(2,k)",
     "pairwise_kappa": "kappa, pairs",
     "conger_kappa": "Conger",
 }

@@ -32,7 +32,7 @@ from annotation.domain.agreement.label_table import Codes, Units, index_keys
 from annotation.domain.guidelines import Criterion
 from annotation.models import Person, Prompt
 from annotation.selectors.agreement.labels import ComparableLabels, ScaleKey
-from annotation.selectors.agreement.report import COHENS, LabelPatterns, PatternCounts, to_exact_level
+from annotation.selectors.agreement.report import OF_TWO_PEOPLE, LabelPatterns, PatternCounts, to_exact_level
 from annotation.selectors.guidelines import list_notes
 
 ClauseKey: TypeAlias = tuple[str, str, float | None]
@@ -451,7 +451,7 @@ def _build_version_rows(rows: Sequence[tuple[str, PatternCounts]], statistic: st
             name = statistic or f"alpha_{counted.measurement}"
             change = (
                 None
-                if name in COHENS and (previous[1].is_pool or counted.is_pool)
+                if name in OF_TWO_PEOPLE and (previous[1].is_pool or counted.is_pool)
                 else _measure_difference(
                     previous[1].counts, counted.counts, counted.values, counted.measurement, name
                 )

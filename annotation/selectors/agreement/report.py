@@ -39,7 +39,15 @@ from annotation.selectors.agreement.weights import NOT_SELECTED, Weighing, Weigh
 # So many measured sets of counts are kept by one process, about 3 kB each.
 MAX_MEASURED = 20_000
 MAX_FIXED_RATERS = 2
-COHENS = ("cohen_kappa", "cohen_kappa_linear", "cohen_kappa_quadratic")
+OF_TWO_PEOPLE = (
+    "cohen_kappa",
+    "cohen_kappa_linear",
+    "cohen_kappa_quadratic",
+    "cohen_kappa_quadratic_observed",
+    "spearman",
+    "icc_single",
+    "icc_average",
+)
 NO_COUNTS = join_prompt_counts([])
 
 
@@ -90,6 +98,8 @@ def statistic_to_json(statistic: Statistic) -> dict[str, float | str | None] | N
     written |= {"design_effect": statistic.design_effect, "reason": statistic.no_interval}
     if statistic.standard_error is not None:
         written["standard_error"] = statistic.standard_error
+    if statistic.fisher is not None:
+        written["fisher_low"], written["fisher_high"] = statistic.fisher
     return written
 
 
@@ -160,7 +170,7 @@ class PatternCounts:
         withheld = {
             name: Statistic(None, None, None, POOL)
             for name, statistic in measured.statistics.items()
-            if name in COHENS and statistic.value is not None
+            if name in OF_TWO_PEOPLE and statistic.value is not None
         }
         return replace(measured, statistics={**measured.statistics, **withheld})
 

@@ -36,6 +36,10 @@ STATISTICS: dict[str, str | Promise] = {
     "gwet_ac2": gettext_lazy("Gwet's AC2"),
     "cohen_kappa_linear": gettext_lazy("Kappa, linear weights"),
     "cohen_kappa_quadratic": gettext_lazy("Kappa, quadratic weights"),
+    "cohen_kappa_quadratic_observed": gettext_lazy("Kappa, quadratic weights, observed levels"),
+    "spearman": gettext_lazy("Spearman's correlation"),
+    "icc_single": gettext_lazy("ICC(2,1)"),
+    "icc_average": gettext_lazy("ICC(2,k)"),
     "scott_pi": gettext_lazy("Scott's pi"),
     "fleiss_kappa": gettext_lazy("Fleiss' kappa"),
 }

@@ -17,7 +17,9 @@ from annotation.domain.agreement import (
 )
 
 OF_SETS = {"alpha_masi"}
-OF_TWO = {"cohen_kappa", "cohen_kappa_linear", "cohen_kappa_quadratic", "scott_pi"}
+KAPPAS_OF_LEVELS = {"cohen_kappa_linear", "cohen_kappa_quadratic", "cohen_kappa_quadratic_observed"}
+CORRELATIONS = {"spearman", "icc_single", "icc_average"}
+OF_TWO = {"cohen_kappa", "scott_pi"} | KAPPAS_OF_LEVELS | CORRELATIONS
 
 
 def value_of(result: Agreement, name: str) -> float | None:
@@ -203,7 +205,7 @@ def test_what_compares_two_raters_is_undefined_for_three_with_the_reason() -> No
     [
         (
             "nominal",
-            {"cohen_kappa_linear", "cohen_kappa_quadratic", "alpha_ordinal", "alpha_interval", "gwet_ac2"},
+            {"alpha_ordinal", "alpha_interval", "gwet_ac2"} | KAPPAS_OF_LEVELS | CORRELATIONS,
             module.NO_ORDER,
         ),
         ("ordinal", {"alpha_interval"}, module.NO_DISTANCES),

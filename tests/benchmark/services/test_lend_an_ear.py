@@ -1,0 +1,176 @@
+"""Lend an Ear, brought in by commands: the published correlations of experts, crowd and a language model.
+
+Kumar et al. (2025) publish Spearman's correlation with Fisher's interval, and quadratic kappa between the ranks of the
+observed values, for each pair of raters and criterion. ``experts`` is the median of the three, ``crowd`` the mean of a
+dialogue's ratings that are there, ``llm`` Gemini.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from sklearn.metrics import cohen_kappa_score
+
+from tests.scoring.lend_an_ear import CRITERIA, EXPERTS, FOLDER, is_there, read_dialogues, read_ratings
+from tests.support import FIXTURES
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: str) -> Any:
+    out = io.StringIO()
+    call_command(*arguments, "--json", stdout=out, stderr=io.StringIO())
+    return json.loads(out.getvalue())
+
+
+def read(name: str) -> list[dict[str, str]]:
+    with (FOLDER / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return str(path)
+
+
+def write_table(path: Path, rows: Sequence[Sequence[object]]) -> str:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return str(path)
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> str:
+    """The experts' median as gold, with Gemini as a judge."""
+    if not is_there():
+        pytest.skip("the dialogues are not at ../shared/data/lend_an_ear")
+    dialogues, ratings = read_dialogues(), read_ratings()
+    assert len(dialogues) == len(ratings) == 50
+    run("load_guideline", str(FIXTURES / "guidelines" / "lend_an_ear.yaml"), "--publish")
+    prompts = [{"id": name, "prompt": f"Dialogue {name}"} for name in dialogues]
+    run("import_prompts", write_lines(tmp_path / "prompts.jsonl", prompts), "--dataset", "ear")
+    responses = [
+        {"prompt_id": name, "turns": [{"role": role, "text": text} for role, text in turns]}
+        for name, turns in dialogues.items()
+    ]
+    path = write_lines(tmp_path / "responses.jsonl", responses)
+    run("import_responses", path, "--dataset", "ear", "--model", "people", "--format", "jsonl")
+    labels = [
+        {"prompt_id": name, "annotator": expert, "labels": own}
+        for name, of_dialogue in ratings.items()
+        for expert, own in zip(EXPERTS, of_dialogue, strict=True)
+    ]
+    run(
+        *("import_annotations", write_lines(tmp_path / "experts.jsonl", labels), "--batch", "experts"),
+        *("--model", "people"),
+        *("--guideline", "lend_an_ear", "--dataset", "ear", "--overlap", "3", "--settling", "median"),
+    )
+    judged = [
+        (row["conversation_id"], criterion, int(float(row[criterion])))
+        for row in read("gemini_ratings.csv")
+        if row["conversation_id"] in dialogues
+        for criterion in CRITERIA
+    ]
+    path = write_table(tmp_path / "llm.csv", [("prompt_id", "criterion", "value"), *judged])
+    run(
+        *("import_judge_labels", path, "--judge", "llm", "--guideline", "lend_an_ear", "--format", "csv"),
+        *("--dataset", "ear", "--model", "people"),
+    )
+    run("release_gold", "ear-1", "--batches", "experts")
+    return "ear-1"
+
+
+def average_crowd() -> dict[str, dict[str, float]]:
+    """By dialogue and criterion the mean of the crowd's ratings that are there."""
+    ratings: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in read("crowd_annotations.csv"):
+        for criterion in CRITERIA:
+            if row[criterion]:
+                ratings[row["conversation_id"]][criterion].append(float(row[criterion]))
+    return {
+        name: {criterion: statistics.fmean(values) for criterion, values in of_dialogue.items()}
+        for name, of_dialogue in ratings.items()
+    }
+
+
+def list_published() -> dict[tuple[str, frozenset[str]], tuple[float, float, float, float]]:
+    """By criterion and pair: Spearman, both of Fisher's bounds, kappa."""
+    return {
+        (row["Dimension"], frozenset(ast.literal_eval(row["Annotator Pair"]))): (
+            float(row["Spearman Correlation"]),
+            float(row["Fisher CI Lower"]),
+            float(row["Fisher CI Upper"]),
+            float(row["Weighted Cohen's Kappa"]),
+        )
+        for row in read("published_pairs.csv")
+    }
+
+
+def test_all_36_published_rows_to_two_decimals(release: str, tmp_path: Path):
+    crowd = average_crowd()
+    header = ["prompt_id", "model", *(f"crowd.{criterion}" for criterion in CRITERIA)]
+    rows = [[name, "people", *(own[criterion] for criterion in CRITERIA)] for name, own in crowd.items()]
+    metrics = write_table(tmp_path / "crowd.csv", [header, *rows])
+    measured: dict[tuple[str, frozenset[str]], tuple[float, ...]] = {}
+    for row in run("agreement", "--batch", "experts", "--by", "pair")["rows"]:
+        if row["group"] and row["criterion"]:
+            spearman, kappa = row["spearman"], row["cohen_kappa_quadratic_observed"]["value"]
+            figures = spearman["value"], spearman["fisher_low"], spearman["fisher_high"], kappa
+            measured[row["criterion"], frozenset(row["group"]["pair"].split(", "))] = figures
+    names = {"gold": "experts", "judge": "llm", "metric": "crowd"}
+    document = run("correlate", "--release", release, "--metrics", metrics)
+    for row in document["rows"]:
+        assert (row["n"], row["prompts"]) == (50, 50)
+        pair = frozenset({names[row["first"]["kind"]], names[row["second"]["kind"]]})
+        spearman, kappa = row["spearman"], row["quadratic_kappa_observed"]["value"]
+        assert spearman["low"] < spearman["value"] < spearman["high"]
+        measured[row["criterion"], pair] = (
+            spearman["value"],
+            spearman["fisher_low"],
+            spearman["fisher_high"],
+            kappa,
+        )
+    published = list_published()
+    assert len(published) == 36
+    differing = {
+        key: (figures, measured[key])
+        for key, figures in published.items()
+        if any(abs(figure - own) > 0.00501 for figure, own in zip(figures, measured[key], strict=True))
+    }
+    assert not differing
+
+
+def test_on_the_fixed_scale_kappa_is_another(release: str):
+    """As the commands print it by default: 25 of the 36 are the published figure, 17 of the 18 between experts."""
+    published, ratings = list_published(), read_ratings()
+    same = 0
+    for row in run("agreement", "--batch", "experts", "--by", "pair")["rows"]:
+        if row["group"] and row["criterion"]:
+            pair = row["group"]["pair"].split(", ")
+            value = row["cohen_kappa_quadratic"]["value"]
+            same += abs(value - published[row["criterion"], frozenset(pair)][3]) <= 0.00501
+            columns = [
+                [of_dialogue[EXPERTS.index(name)][row["criterion"]] for of_dialogue in ratings.values()]
+                for name in pair
+            ]
+            assert value == pytest.approx(
+                cohen_kappa_score(*columns, weights="quadratic", labels=[1, 2, 3, 4, 5])
+            )
+    assert same == 17
+    compared = run("compare_judges", "--release", release, "--judges", "llm")["candidates"][0]
+    own = {name: figures["quadratic_kappa"]["value"] for name, figures in compared["by_criterion"].items()}
+    with_experts = sum(
+        abs(value - published[name, frozenset({"experts", "llm"})][3]) <= 0.00501
+        for name, value in own.items()
+    )
+    assert (len(own), with_experts) == (6, 6)
