@@ -138,7 +138,7 @@ def _build_metrics(comparison: ReleaseComparison, rows: Iterable[MetricRow]) -> 
         response = _find_response(metric_row, known, by_prompt)
         if response in lines:
             raise metric_row.row.error(
-                N_("this response stands in line {line} already."), field=None, line=lines[response]
+                N_("this response stands in line {first} already."), field=None, first=lines[response]
             )
         lines[response] = metric_row.row.line
         for column, number in metric_row.values.items():

@@ -184,6 +184,7 @@ class Reader(Generic[R_co]):
 class Format:
     """``joins_on_id``: the wording of a prompt may differ between files; the first is kept.
 
+    ``names_places``: a response names its prompt by the prompt's place in the file of prompts, from 0.
     ``complete``: a file of labels brings its responses, prompts and people along.
     ``is_array``: the records may stand in one JSON array. ``is_worded``: labels may be told in the guideline's words
     (``labels.py``); with ``is_checked`` a label of a criterion that is not asked is refused, else passed over.
@@ -199,6 +200,7 @@ class Format:
     responses: Reader[ResponseRecord] | None = None
     annotations: Reader[Judgement] | None = None
     joins_on_id: bool = False
+    names_places: bool = False
     complete: bool = False
     is_array: bool = False
     is_worded: bool = False

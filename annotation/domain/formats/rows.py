@@ -319,6 +319,31 @@ def json_items(source: Source) -> Rows:
             raise InputError(N_("something follows the end of the array; remove it."), path=source.name)
 
 
+def json_members(source: Source, value: str) -> Rows:
+    """The members of one JSON object, each numbered from 1 in place of its line: its name as ``id``, and what it is
+    as ``value``. Memory holds one of them.
+    """
+    source.check()
+    with source.open() as file:
+        text = _TextBuffer(file, source)
+        if text.next() != "{":
+            raise InputError(N_("this is no JSON object."), path=source.name)
+        text.at += 1
+        for number in count(1):
+            if text.next() == "}" and number == 1:
+                break
+            name, _piece = text.value(number)
+            text.skip(":", number)
+            member, piece = text.value(number)
+            yield _build_row({"id": str(name), value: member}, piece, number, source)
+            if text.next() == "}":
+                break
+            text.skip(",", number)
+        text.at += 1
+        if text.next():
+            raise InputError(N_("something follows the end of the object; remove it."), path=source.name)
+
+
 def is_array(source: Source) -> bool:
     """Whether the file begins as one JSON array does; its first line may be the whole of it, and is not read."""
     source.check()

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from django.db.models import Max
 
-from annotation.core.errors import N_, NotFound
+from annotation.core.errors import N_, AssayError, NotFound
 from annotation.domain.formats import PROMPTS, PromptRef
 from annotation.models import (
     Assignment,
@@ -35,6 +35,27 @@ def find_prompts_by_text(dataset: Dataset, texts: Iterable[str]) -> dict[str, li
     for prompt in Prompt.objects.filter(dataset=dataset, text__in=set(texts)).order_by("pk"):
         prompts.setdefault(prompt.text, []).append(prompt)
     return prompts
+
+
+def find_prompts_by_place(dataset: Dataset, places: Iterable[str]) -> dict[str, Prompt]:
+    """Those at these places, from 0, in the order in which the dataset's prompts were imported.
+
+    AssayError where prompts of several languages lie in it: each language has a file of its own, which counts from 0.
+    """
+    prompts = Prompt.objects.filter(dataset=dataset)
+    languages = sorted(prompts.order_by().values_list("language", flat=True).distinct())
+    if len(languages) > 1:
+        raise AssayError(
+            N_(
+                "The dataset {dataset} has prompts in {languages}, so a place in a file means none of them; import each"
+                " language into a dataset of its own."
+            ),
+            dataset=dataset.name,
+            languages=", ".join(language or "-" for language in languages),
+        )
+    ids = list(prompts.order_by("pk").values_list("pk", flat=True))
+    by_id = prompts.in_bulk({ids[int(place)] for place in places if int(place) < len(ids)})
+    return {place: by_id[ids[int(place)]] for place in places if int(place) < len(ids)}
 
 
 def find_newest_prompt() -> int:

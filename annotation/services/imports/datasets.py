@@ -29,6 +29,7 @@ from annotation.selectors.imports import (
     find_newest_prompt,
     find_newest_response,
     find_prompts_by_key,
+    find_prompts_by_place,
     find_prompts_by_text,
     find_responses,
 )
@@ -99,6 +100,9 @@ class PromptShelf:
         """The stored prompts that are meant: by id; without one by text, also of a prompt that has an id. An id that is
         not stored means the prompt of its text that came without one.
         """
+        if self._intake.form.names_places:
+            by_place = find_prompts_by_place(self.dataset, [ref.id for ref in refs])
+            return {ref: by_place[ref.id] for ref in refs if ref.id in by_place}
         stored = find_prompts_by_key(self.dataset, (ref.key for ref in refs))
         prompts = {ref: stored[ref.key] for ref in refs if ref.key in stored}
         text_keys = {ref: prompt_key(ref.text) for ref in refs if ref.id and ref.text and ref not in prompts}

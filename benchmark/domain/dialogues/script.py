@@ -17,6 +17,7 @@ from benchmark.domain.llm_client.protocol import replace_unstorable
 ANY_LANGUAGE = ""
 AGENT, MODEL = "user", MARKABLE
 """The roles of the two sides in the response."""
+CARD = "{card}"
 MAX_ROUNDS = 50
 MAX_TEXT_CHARACTERS = 40_000
 TEMPLATES = {
@@ -64,7 +65,7 @@ class Script:
         self, card: str, language: str, turns: Sequence[str]
     ) -> tuple[Mapping[str, str], ...]:
         """What the agent is sent for its next turn, after an even number of turns."""
-        system = {"role": "system", "content": _choose(self.templates, language) + card}
+        system = {"role": "system", "content": put_card(_choose(self.templates, language), card)}
         greeting = {"role": "user", "content": self.get_opening(language)}
         return (system, greeting, *_alternate(turns, "assistant", "user"))
 
@@ -74,6 +75,11 @@ class Script:
             {"role": OPENING, "text": self.get_opening(language)},
             *({"role": get_role(place), "text": text} for place, text in enumerate(turns)),
         ]
+
+
+def put_card(template: str, card: str) -> str:
+    """The card where the template says ``{card}``, else at its end."""
+    return template.replace(CARD, card) if CARD in template else template + card
 
 
 def build_model_messages(settings: Mapping[str, Any], turns: Sequence[str]) -> tuple[Mapping[str, str], ...]:

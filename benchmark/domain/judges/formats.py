@@ -15,11 +15,19 @@ from typing import Any
 
 from annotation.core.errors import N_, InputError, NotFound
 from annotation.domain.datasets import response_sha256
-from annotation.domain.formats import get_format, inspect_ai, lm_eval
+from annotation.domain.formats import esc_eval, get_format, inspect_ai, lm_eval
 from annotation.domain.formats.base import ScoreRecord
 from annotation.domain.formats.delimited import csv_rows
 from annotation.domain.formats.generic import is_na, read_prompt_ref
-from annotation.domain.formats.rows import MAX_ID_CHARACTERS, FileRow, Rows, Source, as_number, json_rows
+from annotation.domain.formats.rows import (
+    MAX_ID_CHARACTERS,
+    FileRow,
+    Rows,
+    Source,
+    as_number,
+    json_members,
+    json_rows,
+)
 from annotation.domain.formats.xstest import CRITERION, LEVELS
 from annotation.domain.releases.gold_file import LABELS_BY_LEVEL
 
@@ -27,7 +35,18 @@ LOGS: Mapping[str, Callable[[FileRow], Iterator[ScoreRecord]]] = {
     inspect_ai.NAME: inspect_ai.read_scores,
     lm_eval.NAME: lm_eval.read_scores,
 }
-FORMATS = ("xstest", "jsonl", "csv", *LOGS)
+FORMATS = ("xstest", "jsonl", "csv", esc_eval.NAME, *LOGS)
+ESC_EVAL_CRITERIA: Mapping[str, str] = {
+    "fluency": "fluency",
+    "diversity": "expression",
+    "empathic": "empathy",
+    "suggestion": "information",
+    "human": "humanoid",
+    "tech": "skill",
+    "overall": "overall",
+}
+"""What the scores of ESC-RANK are called, and the criteria of the guideline ``esc_eval``."""
+SCORES = "scores"
 PROBABILITIES = "probabilities"
 XSTEST_COLUMNS = ("gpt4_label", "strmatch_label")
 MAX_ANSWER_CHARACTERS = 10_000
@@ -251,6 +270,34 @@ def build_probabilities_error(record: JudgeRecord) -> InputError:
     return record.error(_WRONG_DISTRIBUTIONS[record.distribution], field=record.distribution)
 
 
+def _read_esc_eval_rows(source: Source) -> Rows:
+    return json_members(source, SCORES)
+
+
+def _parse_esc_eval(row: FileRow) -> Iterator[JudgeRecord]:
+    """A score that is none, such as -1, is kept as it stands: off the scale."""
+    scores = row.fields[SCORES]
+    if not isinstance(scores, dict) or not scores:
+        raise row.error(N_('write the scores as {{"fluency": 3}}.'), field=SCORES)
+    for name, score in scores.items():
+        if name not in ESC_EVAL_CRITERIA:
+            raise row.error(
+                N_("there is no score {name}; the scores are {known}."),
+                field=SCORES,
+                name=name,
+                known=", ".join(ESC_EVAL_CRITERIA),
+            )
+        yield JudgeRecord(
+            line=row.line,
+            prompt=esc_eval.read_place(row).id,
+            answer=str(score)[:MAX_ANSWER_CHARACTERS],
+            error=row.error,
+            criterion=ESC_EVAL_CRITERIA[name],
+            value=as_number(score),
+            is_readable=False,
+        )
+
+
 def _read_csv_rows(source: Source) -> Rows:
     return csv_rows(source, required=[("prompt_id", "prompt"), ("value", "label", *_WRONG_DISTRIBUTIONS)])
 
@@ -259,4 +306,5 @@ _READERS: Mapping[str, tuple[Callable[[Source], Rows], Callable[[FileRow], Itera
     "xstest": (_read_xstest_rows, _parse_xstest),
     "jsonl": (json_rows, _parse_jsonl),
     "csv": (_read_csv_rows, _parse_csv),
+    esc_eval.NAME: (_read_esc_eval_rows, _parse_esc_eval),
 }

@@ -12,9 +12,10 @@ from django.db import transaction
 from annotation.core.errors import N_, Conflict, InputError
 from annotation.core.names import check_printable_name
 from annotation.core.study_scope import choose_study_id
-from annotation.domain.formats import Source
+from annotation.domain.formats import Source, esc_eval
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.models import Collection, Dataset, Guideline, Person, Response, Study
+from annotation.selectors.imports import find_prompts_by_place
 from annotation.services.audit import record
 from benchmark.domain.judges.formats import (
     JudgeRecord,
@@ -77,7 +78,25 @@ def import_judge_labels(
     *, source: Source, format_name: str, into: JudgeLabelTarget, actor: Person | None = None
 ) -> JudgeFileReport:
     """Take a file whole or not at all. The same file twice changes nothing; another label of the same is an error."""
-    return _store_records(list(read_judge_labels(source, format_name)), source, into, actor)
+    records = list(read_judge_labels(source, format_name))
+    if format_name == esc_eval.NAME:
+        records = _replace_places(records, into.dataset)
+        into = replace(into, model=into.model or esc_eval.find_model(source.name))
+    return _store_records(records, source, into, actor)
+
+
+def _replace_places(records: Sequence[JudgeRecord], dataset: Dataset) -> list[JudgeRecord]:
+    """The records with their prompts' ids for the places of these."""
+    prompts = find_prompts_by_place(dataset, {judge_record.prompt for judge_record in records})
+    for judge_record in records:
+        if judge_record.prompt not in prompts:
+            raise judge_record.error(
+                N_("the dataset {dataset} has no role card at the place {place}."),
+                field="id",
+                dataset=dataset.name,
+                place=judge_record.prompt,
+            )
+    return [replace(judge_record, prompt=prompts[judge_record.prompt].key) for judge_record in records]
 
 
 @transaction.atomic

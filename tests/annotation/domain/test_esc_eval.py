@@ -93,3 +93,56 @@ def test_yes_and_no_need_no_quotes(written: str, value: str) -> None:
     text = (FIXTURES / "guidelines" / "esc_eval.yaml").read_text(encoding="utf-8")
     changed = text.replace("prompt_shown: folded", f"prompt_shown: {written}")
     assert parse_guideline(changed, path="x.yaml").prompt_shown == value
+
+
+DIALOGUE = [
+    "AI assitant：Hello, I am here.",
+    "ESC-Role：I lost: my bicycle.",
+    "AI assistant: \nOh no！",
+    "ESC-Role：",
+]
+
+
+def write_members(path: Path, members: object) -> Source:
+    path.write_text(json.dumps(members, ensure_ascii=False, indent=1), encoding="utf-8")
+    return Source(path)
+
+
+def test_a_dialogue_names_its_card_by_its_place(tmp_path: Path) -> None:
+    source = write_members(tmp_path / "Qwen_7B_en.json", {"0": DIALOGUE, "12": DIALOGUE[:2]})
+    first, second = get_format("esc_eval").read_responses(source)
+    assert (first.ref.id, second.ref.id, second.line) == ("0", "12", 2)
+    assert [(turn["role"], turn["text"]) for turn in first.turns] == [
+        ("opening", "Hello, I am here."),
+        ("user", "I lost: my bicycle."),
+        ("assistant", " \nOh no！"),
+        ("user", ""),
+    ]
+    assert get_format("esc_eval").model_of("result/Qwen_7B_en.json") == "Qwen_7B"
+    assert get_format("esc_eval").model_of("dialogues.json") is None
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ([DIALOGUE], "no JSON object"),
+        ({}, "no rows"),
+        ({"0": "AI assitant：Hello"}, "list of lines"),
+        ({"0": DIALOGUE[:1]}, "list of lines"),
+        ({"0": ["Hello", "ESC-Role：Hi"]}, "none of the speakers"),
+        ({"0": ["System：Hello", "ESC-Role：Hi"]}, "none of the speakers"),
+        ({"first": DIALOGUE}, "no place of a role card"),
+        ({"-1": DIALOGUE}, "no place of a role card"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_dialogues(tmp_path: Path, members: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        list(get_format("esc_eval").read_responses(write_members(tmp_path / "x.json", members)))
+
+
+@pytest.mark.parametrize("text", ['{"0": ', '{"0": [] "1": []}', '{"0": []} x', '{"0" []}', "{", ""])
+def test_a_broken_object_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError):
+        list(get_format("esc_eval").read_responses(Source(path)))

@@ -77,7 +77,7 @@ def test_how_many_gave_each_level_is_no_annotation_of_anybody(
 def test_every_format_says_which_kinds_it_has():
     assert {name: form.kinds for name, form in FORMATS.items()} == {
         "flames": (PROMPTS, RESPONSES),
-        "esc_eval": (PROMPTS,),
+        "esc_eval": (PROMPTS, RESPONSES),
         "xstest": KINDS,
         "inspect": (PROMPTS, RESPONSES),
         "lm_eval": (PROMPTS, RESPONSES),

@@ -16,6 +16,7 @@ from benchmark.domain.dialogues.script import (
     build_model_messages,
     by_language,
     check_texts,
+    put_card,
 )
 from scoring.domain.training_data import transcript
 
@@ -32,6 +33,11 @@ def test_the_agent_reads_template_and_card_the_greeting_and_the_model_as_its_use
         ("user", "我在听。"),
     ]
     assert SCRIPT.build_agent_messages("x", "ja", [])[0]["content"] == TEMPLATES["en"] + "x"
+
+
+def test_the_card_stands_where_the_template_says_so():
+    assert put_card("Play {card}. Be natural.", "a {card} of mine") == "Play a {card} of mine. Be natural."
+    assert put_card("Play: ", "somebody") == "Play: somebody"
 
 
 def test_the_model_reads_the_agent_alone():

@@ -21,6 +21,11 @@ import pytest
 from django.core.management import call_command
 from sklearn.metrics import cohen_kappa_score
 
+from annotation.core.errors import InputError
+from annotation.domain.formats import Source
+from annotation.selectors.releases.releases import get_release
+from benchmark.domain.metric_files import read_metrics
+from benchmark.selectors.correlations import build_correlations
 from tests.scoring.lend_an_ear import CRITERIA, EXPERTS, FOLDER, is_there, read_dialogues, read_ratings
 from tests.support import FIXTURES
 
@@ -148,6 +153,24 @@ def test_all_36_published_rows_to_two_decimals(release: str, tmp_path: Path):
         if any(abs(figure - own) > 0.00501 for figure, own in zip(figures, measured[key], strict=True))
     }
     assert not differing
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([("nobody", "people", 1)], "no response of people to the prompt nobody"),
+        ([("{0}", "else", 1)], "no response of else"),
+        ([("{0}", "people", 1), ("{0}", "", 2)], "stands in line 2 already"),
+    ],
+)
+def test_a_row_without_its_response_is_refused(
+    release: str, tmp_path: Path, rows: list[tuple[str, str, int]], words: str
+):
+    first = next(iter(read_dialogues()))
+    named = [(prompt.format(first), *rest) for prompt, *rest in rows]
+    path = write_table(tmp_path / "m.csv", [("prompt_id", "model", "bleu"), *named])
+    with pytest.raises(InputError, match=words):
+        build_correlations(get_release(release), read_metrics(Source(path)))
 
 
 def test_on_the_fixed_scale_kappa_is_another(release: str):
