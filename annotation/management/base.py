@@ -238,6 +238,7 @@ class ImportCommand(AssayCommand):
             fields=fields,
             annotator=options.get("annotator"),
             left_out=tuple(options.get("leave_out") or ()),
+            keeps_quotations=options.get("quotations") == "rationale",
         )
         source = Source(file, options=stated)
         name = options["format"] or recognise_format(source, self.kind)

@@ -18,6 +18,7 @@ from annotation.domain.formats.base import (
     ResponseRecord,
 )
 from annotation.domain.formats.rows import FileRow, json_rows
+from annotation.domain.quotations import QUOTE
 
 SPAN = ("turn", "start", "end")
 SPAN_TARGET = ("criterion", "level")
@@ -79,15 +80,21 @@ def read_evidence(row: FileRow) -> list[Mapping[str, Any]]:
     spans = row.fields.get("evidence") or []
     if not isinstance(spans, list) or not all(map(_is_span, spans)):
         raise row.error(
-            N_('write the evidence as [{{"turn": 0, "start": 3, "end": 9}}, …], the end after the start.'),
+            N_(
+                'write the evidence as [{{"turn": 0, "start": 3, "end": 9}}, …], the end after the start, or as'
+                ' [{{"quote": "…"}}, …].'
+            ),
             field="evidence",
         )
     return [
-        {name: span[name] for name in (*SPAN, *SPAN_TARGET) if span.get(name) is not None} for span in spans
+        {name: span[name] for name in (*SPAN, QUOTE, *SPAN_TARGET) if span.get(name) is not None}
+        for span in spans
     ]
 
 
 def _is_span(span: object) -> bool:
+    if isinstance(span, dict) and isinstance(span.get(QUOTE), str):
+        return not any(name in span for name in SPAN)
     if not isinstance(span, dict) or not all(type(span.get(name)) is int for name in SPAN):
         return False
     return bool(span["turn"] >= 0 and 0 <= span["start"] < span["end"] <= MAX_OFFSET)

@@ -105,9 +105,14 @@ class Wording:
     def spans(
         self, stated_spans: Sequence[Mapping[str, Any]], dimension: str, subcomponent: str = ""
     ) -> list[dict[str, Any]]:
-        """The spans whose ``label`` means a criterion, or a level of the only criterion that has one called so."""
+        """The spans whose ``label`` means a criterion, or a level of the only criterion that has one called so; and
+        those without a ``label``, which name their criterion themselves.
+        """
         evidence = []
         for span in stated_spans:
+            if "label" not in span:
+                evidence.append(dict(span))
+                continue
             label = str(span["label"])
             if self._is_left_out(label):
                 continue

@@ -148,6 +148,7 @@ class ReadOptions:
     (``mapping.py``), ``mapping`` is a whole mapping as JSON, to which they are added. ``annotator``: whose labels these
     are. ``criteria``: the words that name a criterion of the guideline, each with its name; ``levels``: what each
     criterion's labels may be (``labels.py``). ``left_out``: the columns, controls and criteria that are to be left out.
+    ``keeps_quotations``: evidence whose words stand nowhere in the response becomes a part of the rationale.
     """
 
     sheet: str | None = None
@@ -158,6 +159,7 @@ class ReadOptions:
     criteria: Mapping[str, str] = field(default_factory=dict)
     levels: Mapping[str, frozenset[str]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    keeps_quotations: bool = False
 
     @property
     def is_stated(self) -> bool:

@@ -49,6 +49,13 @@ class Command(ImportCommand):
             " left out",
         )
         parser.add_argument(
+            "--quotations",
+            choices=("refuse", "rationale"),
+            default="refuse",
+            help="what becomes of quoted evidence whose words stand nowhere in the response: its line is refused, or"
+            " the words become a part of the rationale (default: %(default)s)",
+        )
+        parser.add_argument(
             "--without-final", action="store_true", help="leave the final decisions out: disputes stay open"
         )
         parser.add_argument(

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
-from annotation.core.errors import AssayError, InputError
+from annotation.core.errors import N_, AssayError, InputError
 from annotation.domain.annotations import check_evidence, list_judged_turns
 from annotation.domain.formats import AdjudicationRecord, AnnotationRecord
 from annotation.domain.formats.answers import AnswerReader, FieldFault, name_at_turn
 from annotation.domain.formats.base import Judgement
 from annotation.domain.guidelines import GuidelineDocument, Label
+from annotation.domain.quotations import IN_QUOTATION_MARKS, QUOTE, find_quotation, is_no_quotation
 from annotation.services.imports.places import TaskSlot
 from annotation.services.imports.run import Intake
 
 # Of labels that a file gives together; of a guideline whose scales are longer the others are checked each time.
 MAX_CHECKED = 10_000
+NO_WORDS = N_("{number} quotations say that there is nothing to quote.")
+KEPT_WORDS = N_("{number} quotations stand nowhere in what is judged; they are kept in the rationale.")
 LabelsKey: TypeAlias = tuple[object, ...]
 
 
@@ -90,6 +94,44 @@ class AnswerChecker:
         except AssayError as error:
             raise self._intake.add_place(error, record.line, "evidence") from error
 
+    def place_quotations(self, place: TaskSlot, record: AnnotationRecord) -> AnnotationRecord:
+        """The record with spans in place of what its evidence quotes: the first place at which the words stand."""
+        if not any(QUOTE in span for span in record.evidence):
+            return record
+        spans: list[Mapping[str, Any]] = []
+        kept = []
+        for span in record.evidence:
+            if QUOTE not in span:
+                spans.append(span)
+            elif is_no_quotation(span[QUOTE]):
+                self._intake.report.left_out[NO_WORDS] += 1
+            elif places := list(find_quotation(span[QUOTE], place.texts)):
+                spans.append(_place_span(span, places[0]))
+                self._note_places(record.line, len(places))
+            else:
+                kept.append(self._keep_quotation(record, span))
+        return replace(record, evidence=spans, rationale="\n".join(filter(None, [record.rationale, *kept])))
+
+    def _note_places(self, line: int, number: int) -> None:
+        if number > 1:
+            self._intake.report.note(
+                N_("The words quoted on line {line} stand at {n} places; the first is marked."),
+                line=line,
+                n=number,
+            )
+
+    def _keep_quotation(self, record: AnnotationRecord, span: Mapping[str, Any]) -> str:
+        """The words as a part of the rationale; InputError where they are not to be kept."""
+        if not self._intake.source.options.keeps_quotations:
+            error = AssayError(
+                N_("these words stand nowhere in what is judged: {words}"),
+                words=repr(span[QUOTE].strip()[:80]),
+            )
+            raise self._intake.add_place(error, record.line, "evidence")
+        self._intake.report.left_out[KEPT_WORDS] += 1
+        criterion = str(span.get("criterion", ""))
+        return f"{criterion}: {IN_QUOTATION_MARKS.format(quote=span[QUOTE].strip())}".removeprefix(": ")
+
     def _name_turn(self, span: Mapping[str, Any]) -> Mapping[str, Any]:
         """A span of what is asked of each turn, under the criterion's name alone, is of the turn in which it lies."""
         criterion = self._asked_of_turns.get(span.get("criterion", ""))
@@ -104,6 +146,11 @@ class AnswerChecker:
         prefix = self._intake.form.label_field
         field = f"{prefix}{error.field}" if prefix and isinstance(error, FieldFault) else "labels"
         return self._intake.add_place(error, record.line, field)
+
+
+def _place_span(span: Mapping[str, Any], at: tuple[int, int, int]) -> dict[str, Any]:
+    target = {name: value for name, value in span.items() if name != QUOTE}
+    return dict(zip(("turn", "start", "end"), at, strict=True)) | target
 
 
 def build_labels_key(place: tuple[object, ...], labels: Mapping[str, Any]) -> LabelsKey:

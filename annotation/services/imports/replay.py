@@ -122,6 +122,7 @@ class Replay:
 
     def annotate(self, place: TaskSlot, record: AnnotationRecord) -> bool:
         """Take an annotation; False if it was there already."""
+        record = self._answers.place_quotations(place, record)
         member = self._get_member(record, record.annotator, Membership.Role.ANNOTATOR, "annotator")
         labels = self._answers.check_labels(place, record)
         texts = self._answers.check_texts(place, record, labels)

@@ -23,6 +23,8 @@ from sklearn.metrics import cohen_kappa_score
 
 from annotation.core.errors import InputError
 from annotation.domain.formats import Source
+from annotation.domain.quotations import find_quotation, is_no_quotation
+from annotation.models import Annotation
 from annotation.selectors.releases.releases import get_release
 from benchmark.domain.metric_files import read_metrics
 from benchmark.selectors.correlations import build_correlations
@@ -54,6 +56,19 @@ def write_table(path: Path, rows: Sequence[Sequence[object]]) -> str:
     return str(path)
 
 
+def bring_dialogues(folder: Path) -> None:
+    dialogues = read_dialogues()
+    run("load_guideline", str(FIXTURES / "guidelines" / "lend_an_ear.yaml"), "--publish")
+    prompts = [{"id": name, "prompt": f"Dialogue {name}"} for name in dialogues]
+    run("import_prompts", write_lines(folder / "prompts.jsonl", prompts), "--dataset", "ear")
+    responses = [
+        {"prompt_id": name, "turns": [{"role": role, "text": text} for role, text in turns]}
+        for name, turns in dialogues.items()
+    ]
+    path = write_lines(folder / "responses.jsonl", responses)
+    run("import_responses", path, "--dataset", "ear", "--model", "people", "--format", "jsonl")
+
+
 @pytest.fixture
 def release(tmp_path: Path) -> str:
     """The experts' median as gold, with Gemini as a judge."""
@@ -61,15 +76,7 @@ def release(tmp_path: Path) -> str:
         pytest.skip("the dialogues are not at ../shared/data/lend_an_ear")
     dialogues, ratings = read_dialogues(), read_ratings()
     assert len(dialogues) == len(ratings) == 50
-    run("load_guideline", str(FIXTURES / "guidelines" / "lend_an_ear.yaml"), "--publish")
-    prompts = [{"id": name, "prompt": f"Dialogue {name}"} for name in dialogues]
-    run("import_prompts", write_lines(tmp_path / "prompts.jsonl", prompts), "--dataset", "ear")
-    responses = [
-        {"prompt_id": name, "turns": [{"role": role, "text": text} for role, text in turns]}
-        for name, turns in dialogues.items()
-    ]
-    path = write_lines(tmp_path / "responses.jsonl", responses)
-    run("import_responses", path, "--dataset", "ear", "--model", "people", "--format", "jsonl")
+    bring_dialogues(tmp_path)
     labels = [
         {"prompt_id": name, "annotator": expert, "labels": own}
         for name, of_dialogue in ratings.items()
@@ -197,3 +204,87 @@ def test_on_the_fixed_scale_kappa_is_another(release: str):
         for name, value in own.items()
     )
     assert (len(own), with_experts) == (6, 6)
+
+
+# The crowd's quotations as evidence.
+
+
+def list_crowd() -> list[dict[str, Any]]:
+    return [
+        {
+            "prompt_id": row["conversation_id"],
+            "model": "people",
+            "annotator": f"crowd-{row['user_id']}",
+            "labels": {name: float(row[name]) if row[name] else None for name in CRITERIA},
+            "evidence": [
+                {"quote": row[f"{name}_example"], "criterion": name}
+                for name in CRITERIA
+                if row[f"{name}_example"].strip()
+            ],
+        }
+        for row in read("crowd_annotations.csv")
+    ]
+
+
+def test_the_counts_of_the_quotations():
+    """1,033 beside 38 placeholders; 820 stand verbatim in the dialogue, 812 at one place and 8 at several."""
+    if not is_there():
+        pytest.skip("the dialogues are not at ../shared/data/lend_an_ear")
+    texts = {row["conversation_id"]: row["full_conversation"] for row in read("crowd_annotations.csv")}
+    quoted = [(record["prompt_id"], span["quote"]) for record in list_crowd() for span in record["evidence"]]
+    words = [(dialogue, quote) for dialogue, quote in quoted if not is_no_quotation(quote)]
+    assert (len(words), len(quoted) - len(words)) == (1033, 38)
+    places = [len(list(find_quotation(quote, [texts[dialogue]]))) for dialogue, quote in words]
+    assert (places.count(1), sum(number > 1 for number in places)) == (812, 8)
+
+
+def test_the_crowds_quotations_become_spans_or_a_part_of_the_rationale(tmp_path: Path):
+    """Only the words of the one who is judged can be marked: 18 quotations are of the other's."""
+    if not is_there():
+        pytest.skip("the dialogues are not at ../shared/data/lend_an_ear")
+    bring_dialogues(tmp_path)
+    crowd = [
+        record | {"labels": {name: value for name, value in record["labels"].items() if value is not None}}
+        for record in list_crowd()
+    ]
+    complete = [record for record in crowd if len(record["labels"]) == len(CRITERIA)]
+    assert len(complete) == 191
+    path = write_lines(tmp_path / "crowd.jsonl", complete)
+    options = (
+        *("import_annotations", path, "--batch", "crowd", "--guideline", "lend_an_ear", "--dataset", "ear"),
+        *("--plan", "open", "--overlap", "1"),
+    )
+    with pytest.raises(SystemExit):
+        run(*options)
+    assert not Annotation.objects.exists()
+    report = run(*options, "--quotations", "rationale")["files"][0]
+    assert report["taken"] == 191
+    judged = {
+        name: [text if role == "assistant" else None for role, text in turns]
+        for name, turns in read_dialogues().items()
+    }
+    places = [
+        (
+            record["prompt_id"],
+            span["criterion"],
+            list(find_quotation(span["quote"], judged[record["prompt_id"]])),
+        )
+        for record in complete
+        for span in record["evidence"]
+        if not is_no_quotation(span["quote"])
+    ]
+    spans = [
+        (annotation.assignment.task.response.prompt.key, span["turn"], span["start"], span["end"])
+        for annotation in Annotation.objects.select_related("assignment__task__response__prompt")
+        for span in annotation.evidence
+    ]
+    marked = [(name, *found[0]) for name, _criterion, found in places if found]
+    assert sorted(spans) == sorted(marked)
+    nowhere = sum(not found for _name, _criterion, found in places)
+    kept = [each["number"] for each in report["left_out"] if "stand nowhere" in each["reason"]]
+    assert kept == [nowhere]
+    several = [note for note in report["notes"] if "the first is marked" in note]
+    assert len(several) == sum(len(found) > 1 for _name, _criterion, found in places)
+    rationales = "".join(Annotation.objects.values_list("rationale", flat=True))
+    assert rationales.count("“") >= nowhere
+    assert run(*options, "--quotations", "rationale")["files"][0]["already_there"] == 191
