@@ -47,11 +47,13 @@ COMPARISON_HEADS = (
     "off scale",
     "accuracy",
     "95%",
+    "within one",
     "macro-F1",
     "kappa",
     "weighted",
     "calibration error",
 )
+COMMONEST = {"kind": "commonest", "name": "level"}
 TEST_HEADS = ("", "criterion", "winning rate", "advantage", "passes", "people", "p, adjusted")
 LEVEL_HEADS = ("", "of", "criterion", "level", "n", "said", "precision", "recall", "F1")
 
@@ -69,6 +71,7 @@ def format_comparison(document: Mapping[str, Any]) -> Iterator[str]:
             [
                 COMPARISON_HEADS,
                 *(_candidate_row(candidate, document["guideline"]) for candidate in document["candidates"]),
+                _candidate_row(COMMONEST | document["commonest"], document["guideline"]),
             ]
         ),
     )
@@ -105,6 +108,7 @@ def _candidate_row(candidate: Mapping[str, Any], gold_by: str) -> tuple[str, ...
         str(candidate["off_scale"]),
         _format_value(candidate["accuracy"]),
         _format_interval(candidate["accuracy"]),
+        _format_value(candidate["within_one"]),
         _format_value(candidate["macro_f1"]),
         _format_value(candidate["cohen_kappa"]),
         _format_value(candidate["quadratic_kappa"]),

@@ -161,7 +161,8 @@ def _group_figures(
 
 
 def _summarize(column: _PairColumns, tables: Tables) -> Figures:
-    """``accuracy`` of all labels; ``macro_f1`` the unweighted mean of the criteria's; kappas of one criterion alone."""
+    """``accuracy`` of all labels; ``within_one``, at most one level away, of those on ordered scales of three levels or
+    more; ``macro_f1`` the unweighted mean of the criteria's; kappas of one criterion alone."""
     groups = column.prompts
     right = sum((np.einsum("nii->n", drawn[:, :, :-1]) for _head, drawn in tables), np.zeros(1))
     total = sum((drawn.sum(axis=(1, 2)) for _head, drawn in tables), np.zeros(1))
@@ -172,6 +173,7 @@ def _summarize(column: _PairColumns, tables: Tables) -> Figures:
         "prompts": groups,
         "off_scale": int(column.off_scale.sum()),
         "accuracy": percentile_statistic(_divide(right, total), groups) if tables else UNDEFINED,
+        "within_one": _compute_within_one(tables, groups),
         "macro_f1": percentile_statistic(_average_defined(np.column_stack(f1)), groups) if f1 else UNDEFINED,
         "cohen_kappa": percentile_statistic(_compute_kappa(only_table[1], None), groups)
         if only_table
@@ -179,6 +181,19 @@ def _summarize(column: _PairColumns, tables: Tables) -> Figures:
         "quadratic_kappa": _compute_weighted_kappa(only_table, groups),
         "calibration_error": compute_calibration_error(column),
     }
+
+
+def _compute_within_one(tables: Tables, groups: int) -> Statistic:
+    """A label off the scale is not near any level."""
+    ordered = [drawn for head, drawn in tables if head.measurement != "nominal" and len(head.values) > 2]
+    if not ordered:
+        return UNDEFINED
+    near = np.zeros(1)
+    for drawn in ordered:
+        levels = np.arange(drawn.shape[1])
+        is_near = np.abs(levels[:, None] - levels[None, :]) <= 1
+        near = near + (drawn[:, :, :-1] * is_near).sum(axis=(1, 2))
+    return percentile_statistic(_divide(near, sum(drawn.sum(axis=(1, 2)) for drawn in ordered)), groups)
 
 
 def _compute_criteria(column: _PairColumns, tables: Tables) -> dict[str, Figures]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +25,7 @@ SUMMARY = (
     "prompts",
     "off_scale",
     "accuracy",
+    "within_one",
     "macro_f1",
     "cohen_kappa",
     "quadratic_kappa",
@@ -99,6 +100,24 @@ def build_candidate(
         "left_out": _find_left_out(comparison, candidate) if isinstance(candidate, Scorer) else None,
         "alternative": run_annotator_tests(comparison, labels, epsilon=test[0], alignment=test[1]),
     }
+
+
+def measure_commonest(comparison: ReleaseComparison) -> Figures:
+    """What always saying the commonest gold level of a criterion is worth; of equally common ones the first."""
+    counts: dict[str, Counter[Value]] = defaultdict(Counter)
+    for example in comparison.training_set.examples:
+        for criterion, value in example.labels.items():
+            counts[criterion][value] += 1
+    commonest = {
+        head.criterion: max(head.values, key=lambda value, own=counts[head.criterion]: own[value])  # type: ignore[misc]
+        for head in comparison.heads
+    }
+    labels: CandidateLabels = {
+        (response, criterion): (commonest[criterion], None)
+        for response in comparison.training_set.responses
+        for criterion in commonest
+    }
+    return compute_figures(comparison.build_pairs(labels), comparison.heads, n_gold=comparison.n_gold)
 
 
 def _list_training_models(scorer: Scorer) -> frozenset[str]:

@@ -26,12 +26,15 @@ from benchmark.selectors.judges.candidates import (
     list_judge_answers,
     list_scorer_answers,
     measure_annotators,
+    measure_commonest,
 )
 from benchmark.selectors.judges.gold import CandidateLabels, ReleaseComparison
 from scoring.models import Scorer
 from scoring.selectors.scorers import find_current_scorer
 
 COMPARISON_JOB = "compare_judges"
+VERSION = 2
+"""Of the document: one of an earlier version is made anew."""
 MAX_LABELS_AT_ONCE = 20_000
 """So many gold labels are compared while a page waits: a few seconds; more by a job."""
 MAX_SCORERS = 3
@@ -126,6 +129,7 @@ class ComparisonRequest:
         _comparison, judges, scorers = self.resolve()
         return hash_basis(
             [
+                VERSION,
                 self.to_json(),
                 self.release.pk,
                 self.release.sha256,
@@ -212,6 +216,7 @@ def _build_document(
         "responses": len(comparison.rows),
         "selection": summarize_selection(find_selection(comparison.release)),
         "common": common,
+        "commonest": measure_commonest(comparison),
         "candidates": [
             *rows,
             *measure_annotators(comparison, keep),

@@ -55,6 +55,7 @@ class CandidateRow:
     coverage: float | None
     off_scale: int
     accuracy: ScorerFigure | None
+    within_one: ScorerFigure | None
     macro_f1: ScorerFigure | None
     cohen_kappa: ScorerFigure | None
     quadratic_kappa: ScorerFigure | None
@@ -87,6 +88,8 @@ def comparison_context(document: Mapping[str, Any], guideline: GuidelineDocument
             if candidate.get("weighed")
         ],
         **weighing_context({}, document.get("selection")),
+        "commonest": _commonest_row(document),
+        "has_within_one": any(line.within_one for line in lines),
         "has_weighted": any(line.quadratic_kappa for line in lines),
         "has_calibration": any(line.calibration_error for line in lines),
         "chart": _comparison_chart(lines),
@@ -94,7 +97,7 @@ def comparison_context(document: Mapping[str, Any], guideline: GuidelineDocument
         "columns": [_candidate_name(candidate) for candidate in candidates if candidate["kind"] in JUDGING],
         "models": _model_rows(candidates),
         "seen": _seen_rows(candidates),
-        "sections": _sections(candidates, guideline),
+        "sections": _sections(candidates, guideline, document.get("commonest")),
         "tests": _test_rows(candidates, guideline),
     }
 
@@ -105,13 +108,14 @@ def _candidate_name(candidate: Mapping[str, Any]) -> CandidateName:
         "judge": _("judge"),
         "people": _("people"),
         "annotator": _("annotator"),
+        "commonest": "",
     }
     urls = {"scorer": "scorer", "judge": "judge"}
     kind = str(candidate["kind"])
     return CandidateName(
         kind=kind,
         word=words[kind],
-        label=candidate["name"] or _("All annotators"),
+        label=candidate["name"] or (_("Commonest level") if kind == "commonest" else _("All annotators")),
         url=reverse(urls[kind], args=[candidate["name"]]) if kind in urls else "",
     )
 
@@ -125,10 +129,24 @@ def _candidate_row(candidate: Mapping[str, Any], gold_by: str) -> CandidateRow:
         coverage=candidate["coverage"],
         off_scale=candidate["off_scale"],
         **{
-            figure: to_figure(candidate[figure])
-            for figure in ("accuracy", "macro_f1", "cohen_kappa", "quadratic_kappa", "calibration_error")
+            figure: to_figure(candidate.get(figure))
+            for figure in (
+                "accuracy",
+                "within_one",
+                "macro_f1",
+                "cohen_kappa",
+                "quadratic_kappa",
+                "calibration_error",
+            )
         },
     )
+
+
+def _commonest_row(document: Mapping[str, Any]) -> CandidateRow | None:
+    """What naming the commonest level is worth: no rater, but what every rater is to be better than."""
+    if not document.get("commonest"):
+        return None
+    return _candidate_row({"kind": "commonest", "name": "", **document["commonest"]}, document["guideline"])
 
 
 def _person_row(candidate: Mapping[str, Any]) -> PersonRow:
@@ -191,11 +209,14 @@ def _seen_rows(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _sections(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
-    """By criterion; and by dimension, where that tells another story."""
+def _sections(
+    candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument, commonest: Mapping[str, Any] | None
+) -> list[dict[str, Any]]:
+    """By criterion; and by dimension, where that tells another story. The commonest level stands beside the others."""
     compared = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
+    beside = [{"kind": "commonest", "name": "", **commonest}] if commonest else []
     sections = [
-        _section(compared, guideline, ("by_criterion", name, name), criterion_label(guideline, name))
+        _section(compared, beside, guideline, ("by_criterion", name, name), criterion_label(guideline, name))
         for name in _list_names(compared, "by_criterion")
     ]
     pairs = {
@@ -209,7 +230,9 @@ def _sections(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocum
     if len(set(dimensions)) < len(dimensions) or len(set(criteria)) < len(criteria):
         for dimension, criterion in sorted(pairs):
             label = f"{dimension_label(guideline, dimension)}: {criterion_label(guideline, criterion)}"
-            sections.append(_section(compared, guideline, ("by_dimension", dimension, criterion), label))
+            sections.append(
+                _section(compared, beside, guideline, ("by_dimension", dimension, criterion), label)
+            )
     return sections
 
 
@@ -219,11 +242,12 @@ def _list_names(compared: Sequence[Mapping[str, Any]], grouping: str) -> list[st
 
 def _section(
     compared: Sequence[Mapping[str, Any]],
+    beside: Sequence[Mapping[str, Any]],
     guideline: GuidelineDocument,
     part_of: tuple[str, str, str],
     label: str,
 ) -> dict[str, Any]:
-    """``part_of``: by what the figures are apart, the part's name, and the criterion."""
+    """``part_of``: by what the figures are apart, the part's name, and the criterion. ``beside`` is in the summary only."""
     grouping, name, criterion = part_of
     tables = [
         candidate[grouping].get(name, {}).get("criteria", {}).get(criterion, {}).get("levels", {})
@@ -235,9 +259,12 @@ def _section(
         "summary": [
             {
                 "name": _candidate_name(candidate),
-                **{figure: to_figure(part[figure]) for figure in ("accuracy", "macro_f1", "cohen_kappa")},
+                **{
+                    figure: to_figure(part.get(figure))
+                    for figure in ("accuracy", "within_one", "macro_f1", "cohen_kappa")
+                },
             }
-            for candidate in compared
+            for candidate in (*compared, *beside)
             if (part := candidate[grouping].get(name)) is not None
         ],
         "rows": [

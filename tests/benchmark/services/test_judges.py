@@ -446,6 +446,10 @@ def test_the_figures_are_those_of_sklearn_and_a_label_off_the_scale_is_wrong() -
     coded_labels = [0 if label is None else label for label in judge_labels]
     assert (figures["n"], figures["off_scale"], figures["coverage"]) == (10, 2, 0.5)
     assert figures["accuracy"]["value"] == pytest.approx(accuracy_score(truth, coded_labels))
+    near = [
+        label is not None and abs(label - value) < 2 for value, label in zip(truth, judge_labels, strict=True)
+    ]
+    assert figures["within_one"]["value"] == pytest.approx(sum(near) / len(near))
     f1 = f1_score(truth, coded_labels, labels=[1, 2, 3], average="macro")
     assert figures["macro_f1"]["value"] == pytest.approx(f1)
     assert figures["cohen_kappa"]["value"] == pytest.approx(cohen_kappa_score(truth, coded_labels))
@@ -467,6 +471,7 @@ def test_the_weighted_kappa_is_sklearns_on_the_scale_and_lower_off_it() -> None:
     assert worse < kappa
     nominal = compute_figures(pairs, [Head("compliance", (1, 2, 3), "nominal")], n_gold=8)
     assert nominal["quadratic_kappa"]["value"] is None
+    assert nominal["within_one"]["value"] is None
     assert nominal["cohen_kappa"]["value"] is not None
 
 

@@ -197,13 +197,20 @@ def test_on_the_fixed_scale_kappa_is_another(release: str):
                 cohen_kappa_score(*columns, weights="quadratic", labels=[1, 2, 3, 4, 5])
             )
     assert same == 17
-    compared = run("compare_judges", "--release", release, "--judges", "llm")["candidates"][0]
+    document = run("compare_judges", "--release", release, "--judges", "llm")
+    compared, commonest = document["candidates"][0], document["commonest"]
     own = {name: figures["quadratic_kappa"]["value"] for name, figures in compared["by_criterion"].items()}
     with_experts = sum(
         abs(value - published[name, frozenset({"experts", "llm"})][3]) <= 0.00501
         for name, value in own.items()
     )
     assert (len(own), with_experts) == (6, 6)
+    for name in CRITERIA:
+        gold = [statistics.median_low(row[name] for row in of_dialogue) for of_dialogue in ratings.values()]
+        level = max((1, 2, 3, 4, 5), key=gold.count)
+        figures = commonest["by_criterion"][name]
+        assert figures["accuracy"]["value"] == pytest.approx(gold.count(level) / 50)
+        assert figures["within_one"]["value"] == pytest.approx(sum(abs(v - level) <= 1 for v in gold) / 50)
 
 
 # The crowd's quotations as evidence.
@@ -278,13 +285,13 @@ def test_the_crowds_quotations_become_spans_or_a_part_of_the_rationale(tmp_path:
         for annotation in Annotation.objects.select_related("assignment__task__response__prompt")
         for span in annotation.evidence
     ]
-    marked = [(name, *found[0]) for name, _criterion, found in places if found]
+    marked = [(name, *at[0]) for name, _criterion, at in places if at]
     assert sorted(spans) == sorted(marked)
-    nowhere = sum(not found for _name, _criterion, found in places)
+    nowhere = sum(not at for _name, _criterion, at in places)
     kept = [each["number"] for each in report["left_out"] if "stand nowhere" in each["reason"]]
     assert kept == [nowhere]
     several = [note for note in report["notes"] if "the first is marked" in note]
-    assert len(several) == sum(len(found) > 1 for _name, _criterion, found in places)
+    assert len(several) == sum(len(at) > 1 for _name, _criterion, at in places)
     rationales = "".join(Annotation.objects.values_list("rationale", flat=True))
     assert rationales.count("“") >= nowhere
     assert run(*options, "--quotations", "rationale")["files"][0]["already_there"] == 191
