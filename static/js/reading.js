@@ -87,6 +87,17 @@ const reading = (() => {
     return true;
   }
 
+  // ---- from turn to turn of a dialogue
+
+  // To the next turn that begins below the upper edge of what is in sight, or to the last one that begins above it.
+  function moveTurn(step) {
+    const edge = Math.max(0, ...[pane, pane.parentElement].map((part) => part.getBoundingClientRect().top));
+    const begin = (turn) => turn.getBoundingClientRect().top - edge - parseFloat(getComputedStyle(turn).scrollMarginTop);
+    const turns = [...pane.querySelectorAll(".turn")];
+    const turn = step > 0 ? turns.find((each) => begin(each) > 2) : turns.findLast((each) => begin(each) < -2);
+    turn?.scrollIntoView({ block: "start" });
+  }
+
   // ---- looking for words
 
   const box = () => document.querySelector("[data-find]");
@@ -178,6 +189,8 @@ const reading = (() => {
   }
 
   function onClick({ target }) {
+    const step = target.closest("[data-turn-step]")?.dataset.turnStep;
+    if (step) moveTurn(Number(step));
     const act = target.closest("[data-find-act]")?.dataset.findAct;
     if (act === "open") open();
     else if (act === "close") close();

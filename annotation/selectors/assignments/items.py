@@ -52,6 +52,11 @@ class WorkItem:
     response_format: str = "plain"
     prompt_format: str = "plain"
 
+    @property
+    def is_dialogue(self) -> bool:
+        """Whether somebody speaks more than once, or the greeting stands before."""
+        return len(self.turns) > 2
+
 
 def build_item(assignment: Assignment) -> WorkItem:
     """One query, beside the guideline's document, which is kept by its hash."""

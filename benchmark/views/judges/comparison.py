@@ -247,7 +247,7 @@ def _section(
     part_of: tuple[str, str, str],
     label: str,
 ) -> dict[str, Any]:
-    """``part_of``: by what the figures are apart, the part's name, and the criterion. ``beside`` is in the summary only."""
+    """``part_of``: by what the figures are apart, the part's name, and the criterion; ``beside``: in the summary alone."""
     grouping, name, criterion = part_of
     tables = [
         candidate[grouping].get(name, {}).get("criteria", {}).get(criterion, {}).get("levels", {})

@@ -100,6 +100,7 @@ class FigureRow:
     left_out: ScorerFigure | None
     left_out_f1: ScorerFigure | None
     majority: ScorerFigure | None
+    majority_within_one: ScorerFigure | None
     rules: ScorerFigure | None
     annotators: ScorerFigure | None
     between_annotators: ScorerFigure | None
@@ -154,6 +155,7 @@ def _build_row(scorer: Scorer, kind: str, label: str, path: tuple[str, ...]) -> 
         calibration=grouped.get("calibration_error"),
         left_out=to_figure(left_out.get("accuracy")),
         left_out_f1=to_figure(left_out.get("macro_f1")),
+        majority_within_one=to_figure(find_group_metrics(baselines.get("majority"), path).get("within_one")),
         **baseline_figures,
     )
 

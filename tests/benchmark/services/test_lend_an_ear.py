@@ -288,8 +288,8 @@ def test_the_crowds_quotations_become_spans_or_a_part_of_the_rationale(tmp_path:
     marked = [(name, *at[0]) for name, _criterion, at in places if at]
     assert sorted(spans) == sorted(marked)
     nowhere = sum(not at for _name, _criterion, at in places)
-    kept = [each["number"] for each in report["left_out"] if "stand nowhere" in each["reason"]]
-    assert kept == [nowhere]
+    in_rationales = [each["number"] for each in report["left_out"] if "stand nowhere" in each["reason"]]
+    assert in_rationales == [nowhere]
     several = [note for note in report["notes"] if "the first is marked" in note]
     assert len(several) == sum(len(at) > 1 for _name, _criterion, at in places)
     rationales = "".join(Annotation.objects.values_list("rationale", flat=True))

@@ -33,6 +33,8 @@ def build_context(scorer: Scorer) -> dict[str, Any]:
         "has_left_out": "leave_one_model_out" in scorer.evaluation,
         "has_rules": total.rules is not None,
         "ordered": total.within_one is not None,
+        # Annotators against gold and each other; string rules; on a scale without order also the commonest level.
+        "comparisons": 2 + (total.rules is not None) + (total.within_one is None),
         "new_text": _list_new_text_rows(scorer),
         "criteria": list_criterion_figures(scorer),
     }
