@@ -212,11 +212,13 @@ def _seen_rows(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _sections(
     candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument, commonest: Mapping[str, Any] | None
 ) -> list[dict[str, Any]]:
-    """By criterion; and by dimension, where that tells another story. The commonest level stands beside the others."""
+    """By criterion; and by dimension, where that tells another story; the commonest level by each."""
     compared = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
-    beside = [{"kind": "commonest", "name": "", **commonest}] if commonest else []
+    baselines = [{"kind": "commonest", "name": "", **commonest}] if commonest else []
     sections = [
-        _section(compared, beside, guideline, ("by_criterion", name, name), criterion_label(guideline, name))
+        _section(
+            compared, baselines, guideline, ("by_criterion", name, name), criterion_label(guideline, name)
+        )
         for name in _list_names(compared, "by_criterion")
     ]
     pairs = {
@@ -231,7 +233,7 @@ def _sections(
         for dimension, criterion in sorted(pairs):
             label = f"{dimension_label(guideline, dimension)}: {criterion_label(guideline, criterion)}"
             sections.append(
-                _section(compared, beside, guideline, ("by_dimension", dimension, criterion), label)
+                _section(compared, baselines, guideline, ("by_dimension", dimension, criterion), label)
             )
     return sections
 
@@ -242,12 +244,12 @@ def _list_names(compared: Sequence[Mapping[str, Any]], grouping: str) -> list[st
 
 def _section(
     compared: Sequence[Mapping[str, Any]],
-    beside: Sequence[Mapping[str, Any]],
+    baselines: Sequence[Mapping[str, Any]],
     guideline: GuidelineDocument,
     part_of: tuple[str, str, str],
     label: str,
 ) -> dict[str, Any]:
-    """``part_of``: by what the figures are apart, the part's name, and the criterion; ``beside``: in the summary alone."""
+    """``part_of``: by what the figures are apart, the part's name, and the criterion. ``baselines``: for the summary."""
     grouping, name, criterion = part_of
     tables = [
         candidate[grouping].get(name, {}).get("criteria", {}).get(criterion, {}).get("levels", {})
@@ -264,7 +266,7 @@ def _section(
                     for figure in ("accuracy", "within_one", "macro_f1", "cohen_kappa")
                 },
             }
-            for candidate in (*compared, *beside)
+            for candidate in (*compared, *baselines)
             if (part := candidate[grouping].get(name)) is not None
         ],
         "rows": [
