@@ -247,7 +247,7 @@ def _section(
     baselines: Sequence[Mapping[str, Any]],
     guideline: GuidelineDocument,
     part_of: tuple[str, str, str],
-    label: str,
+    """``part_of``: by what the figures are apart, the part, and the criterion. ``baselines``: for the summary."""
 ) -> dict[str, Any]:
     """``part_of``: by what the figures are apart, the part's name, and the criterion. ``baselines``: for the summary."""
     grouping, name, criterion = part_of
