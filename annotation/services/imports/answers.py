@@ -19,7 +19,7 @@ from annotation.services.imports.run import Intake
 # Of labels that a file gives together; of a guideline whose scales are longer the others are checked each time.
 MAX_CHECKED = 10_000
 NO_WORDS = N_("{number} quotations say that there is nothing to quote.")
-KEPT_WORDS = N_("{number} quotations stand nowhere in what is judged; they are in_words in the rationale.")
+KEPT_WORDS = N_("{number} quotations stand nowhere in what is judged; they are kept in the rationale.")
 LabelsKey: TypeAlias = tuple[object, ...]
 
 
@@ -99,7 +99,7 @@ class AnswerChecker:
         if not any(QUOTE in span for span in record.evidence):
             return record
         spans: list[Mapping[str, Any]] = []
-        in_words = []
+        words = []
         for span in record.evidence:
             if QUOTE not in span:
                 spans.append(span)
@@ -109,10 +109,8 @@ class AnswerChecker:
                 spans.append(_place_span(span, places[0]))
                 self._note_places(record.line, len(places))
             else:
-                in_words.append(self._keep_quotation(record, span))
-        return replace(
-            record, evidence=spans, rationale="\n".join(filter(None, [record.rationale, *in_words]))
-        )
+                words.append(self._keep_quotation(record, span))
+        return replace(record, evidence=spans, rationale="\n".join(filter(None, [record.rationale, *words])))
 
     def _note_places(self, line: int, number: int) -> None:
         if number > 1:
@@ -123,7 +121,7 @@ class AnswerChecker:
             )
 
     def _keep_quotation(self, record: AnnotationRecord, span: Mapping[str, Any]) -> str:
-        """The words as a part of the rationale; InputError where they are not to be in_words."""
+        """The words as a part of the rationale; InputError where they are not to be kept."""
         if not self._intake.source.options.keeps_quotations:
             error = AssayError(
                 N_("these words stand nowhere in what is judged: {words}"),

@@ -247,9 +247,9 @@ def _section(
     baselines: Sequence[Mapping[str, Any]],
     guideline: GuidelineDocument,
     part_of: tuple[str, str, str],
-    """``part_of``: by what the figures are apart, the part, and the criterion. ``baselines``: for the summary."""
+    label: str,
 ) -> dict[str, Any]:
-    """``part_of``: by what the figures are apart, the part's name, and the criterion. ``baselines``: for the summary."""
+    """``part_of``: by what the figures are apart, the part, and the criterion. ``baselines``: for the summary."""
     grouping, name, criterion = part_of
     tables = [
         candidate[grouping].get(name, {}).get("criteria", {}).get(criterion, {}).get("levels", {})
