@@ -38,6 +38,9 @@ from annotation.selectors.guidelines import list_notes
 ClauseKey: TypeAlias = tuple[str, str, float | None]
 # A scale of more levels is shown by those that occur.
 MAX_LEVELS = 12
+# Of more pairs of labels nobody looks for the pair of people that agrees least: a hundred people make five thousand
+# pairs, of which some agree little by chance.
+MAX_LABEL_PAIRS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -493,6 +496,8 @@ def find_weakest_group(
     corrected for how many groups there are (Bonferroni), lies below alpha of everything. Alpha is that of everything,
     also of a group with one criterion and a stronger scale: else the two could not be compared.
     """
+    if facet == "pair" and overall.label_pairs > MAX_LABEL_PAIRS:
+        return None
     name = f"alpha_{overall.measurement}"
     overall_value = overall.value(name)
     rows = [

@@ -133,6 +133,15 @@ class PatternCounts:
     def disputed(self) -> int:
         return sum(n for pattern, n in self.counts.counts.items() if len(set(_drop_missing(pattern))) > 1)
 
+    @property
+    def label_pairs(self) -> int:
+        """How many pairs of labels of one unit there are: what comparing each two people has to count."""
+        return sum(
+            n * len(labels) * (len(labels) - 1) // 2
+            for pattern, n in self.counts.counts.items()
+            if (labels := _drop_missing(pattern))
+        )
+
     def measure(self, statistics: Sequence[str] | None = None, *, confidence: float = 0.95) -> Agreement:
         """All statistics, or those that are named, with their intervals."""
         return self._measure(None if statistics is None else tuple(statistics), True, confidence)
