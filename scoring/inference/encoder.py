@@ -123,6 +123,15 @@ class TokenReader:
             rows.append([token for part in ids for token in part])
         return rows
 
+    def count_cut(self, pairs: Sequence[Pair]) -> int:
+        """How many pairs are longer than a row, so that ``read`` leaves a part of them out."""
+        budget = max(self.max_tokens - self.template_length, 0)
+        prompts = self.tokenise([prompt for prompt, _response in pairs])
+        responses = self.tokenise([response for _prompt, response in pairs])
+        return sum(
+            len(prompt) + len(response) > budget for prompt, response in zip(prompts, responses, strict=True)
+        )
+
     def read_texts(self, texts: Sequence[str]) -> list[list[int]]:
         """Each text alone: of one that is too long both ends."""
         budget = max(self.max_tokens - len(self._start) - len(self._end), 0)

@@ -7,6 +7,7 @@ from typing import Any
 
 from annotation.core.formatting import UNDEFINED, format_decimal, format_percent
 from annotation.core.terminal import format_table
+from scoring.selectors.scorers import find_cut_examples
 
 COLUMNS = ("", "n", "accuracy", "within one", "macro-F1", "calibration error", "log loss", "of the rates")
 EVALUATIONS = {"grouped": "by prompt", "leave_one_model_out": "one model left out"}
@@ -56,6 +57,7 @@ def list_further_lines(evaluation: Mapping[str, Any], card: Mapping[str, Any]) -
         *_set_lines(card.get("conformal", {}).get("criteria", {})),
         *_curve_lines(evaluation.get("learning_curve")),
         *_adaptation_lines(evaluation.get("adaptation")),
+        *_cut_lines(card),
     ]
     return lines if card["held_out"] else [*lines, "no test split: there are too few prompts to hold any out"]
 
@@ -126,6 +128,15 @@ def _adaptation_lines(adaptation: Mapping[str, Any] | None) -> Iterator[str]:
             f"{format_statistic(adaptation['without']['accuracy'])} without, "
             f"{format_statistic(adaptation['with']['accuracy'])} with, "
             f"difference {format_statistic(adaptation['difference']['accuracy'])}"
+        )
+
+
+def _cut_lines(card: Mapping[str, Any]) -> Iterator[str]:
+    cut = find_cut_examples(card)
+    if cut is not None:
+        yield (
+            f"{cut.n} of {cut.of} examples are longer than {cut.max_tokens} tokens and were cut"
+            " (--set max_tokens=N reads more)"
         )
 
 

@@ -9,7 +9,9 @@ Which scorer is a guideline's current one, and which were before it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import QuerySet
 
@@ -231,3 +233,26 @@ def find_running_judge_job(scorer: Scorer) -> Job | None:
     """The job that judges the scorer now, or is to."""
     judge_jobs = Job.objects.filter(kind=JUDGE, payload__scorer=scorer.pk)
     return judge_jobs.filter(state__in=[Job.State.QUEUED, Job.State.RUNNING]).first()
+
+
+@dataclass(frozen=True)
+class CutExamples:
+    """``n`` of the ``of`` examples that a tuned encoder learned from are longer than its ``max_tokens``."""
+
+    n: int
+    of: int
+    max_tokens: int
+
+
+MAX_CUT_SHARE = 0.05
+"""From this share on it is worth a warning."""
+
+
+def find_cut_examples(card: Mapping[str, Any]) -> CutExamples | None:
+    """Of the scorer or a member of it, where more than a twentieth of what it learned from was cut."""
+    details = card.get("details", {})
+    for part in (details, *details.get("members", {}).values()):
+        cut = part.get("cut")
+        if cut and cut["n"] > MAX_CUT_SHARE * cut["of"]:
+            return CutExamples(**cut)
+    return None

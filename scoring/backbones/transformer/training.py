@@ -88,6 +88,11 @@ def fit_transformer(
         "loss": _describe_loss(spec, heads),
         "validation": {"by": split_basis, "n": len(material.check)},
         "memory_gib": needs.to_json(),
+        "cut": {
+            "n": pretrained.reader.count_cut([(example.prompt, example.response) for example in examples]),
+            "of": len(examples),
+            "max_tokens": pretrained.reader.max_tokens,
+        },
         **run.describe_training(),
         **calibrated,
     }

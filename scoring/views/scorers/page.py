@@ -23,6 +23,7 @@ from scoring.domain.evaluation.soft_labels import LABEL
 from scoring.models import Scorer
 from scoring.selectors.scorers import (
     count_must_fail_items,
+    find_cut_examples,
     find_running_judge_job,
     get_scorer_for,
     list_scorer_statuses,
@@ -62,6 +63,7 @@ def scorer(request: HttpRequest, name: str) -> HttpResponse:
     context |= {
         "standing": list_scorer_statuses([scorer])[scorer.pk],
         "below_commonest": list_below_commonest(scorer),
+        "cut_examples": find_cut_examples(scorer.card),
         "judging": find_running_judge_job(scorer),
         "must_fail": count_must_fail_items(scorer.guideline.name),
         "tabs": _list_tabs(scorer, view),

@@ -223,6 +223,7 @@ def test_a_long_text_is_cut_to_the_limit_and_keeps_its_ends():
     # [CLS] + "Prompt:\n" + prompt + "\n\nResponse:\n" + response + [SEP]: 1 + 8 + 12 + 1 = 22 of the 40
     # are fixed; of the 18 left 4 are the prompt's, the response has 7 from each end.
     text = reader.tokenizer.convert_ids_to_tokens(ids)
+    assert reader.count_cut([("x" * 50, "b" + "y" * 100), ("x" * 6, "y" * 12), ("x" * 6, "y" * 13)]) == 2
     assert len(ids) == 40
     assert text[9:13] == ["x", "x", "x", "q"]
     assert "".join(text[25:39]) == "b" + "y" * 12 + "z"
