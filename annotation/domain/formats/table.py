@@ -114,9 +114,11 @@ def _read_prompts(row: FileRow) -> Iterator[PromptRecord]:
 def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
     ref = generic.read_prompt_ref(row)
     turns: Sequence[Mapping[str, str]] = row.fields.get("turns") or []
+    # The first question of a dialogue need not be what its prompt says: a role card is known to one side alone.
+    is_question = bool(ref.id and turns and "prompt" not in row.columns)
     yield ResponseRecord(
         line=row.line,
-        ref=ref,
+        ref=PromptRef(id=ref.id) if is_question else ref,
         text="" if turns else row.raw_text("response"),
         turns=turns,
         model=row.optional_name("model"),

@@ -268,7 +268,11 @@ class ResponseShelf:
         refs = [record.ref for record in records]
         prompts = self._prompts.find(refs)
         new_records = [
-            r.prompt for r in records if r.prompt is not None and not _is_stored_by_text(r.prompt, prompts)
+            r.prompt
+            for r in records
+            if r.prompt is not None
+            and not _is_stored_by_text(r.prompt, prompts)
+            and not (not r.ref.text and r.ref in prompts)  # it means the stored prompt, whatever that says
         ]
         if new_records:
             self._intake.report.add_made("prompts", sum(self._prompts.add_records(new_records)))

@@ -244,3 +244,25 @@ def test_an_id_beside_the_text_of_a_prompt_that_came_without_one_makes_no_second
     run("import_prompts", path, "--dataset", "by id")
     assert run("import_responses", path, "--dataset", "by id")["taken"] == 4
     assert set(Prompt.objects.filter(dataset__name="by id").values_list("key", flat=True)) == {"7", "8"}
+
+
+def test_a_dialogue_that_names_its_prompt_means_the_stored_one_whatever_it_asks_first(tmp_path: Path):
+    """A role card is no question; a dialogue whose prompt is not there brings its first question as one."""
+    cards = tmp_path / "cards.jsonl"
+    cards.write_text('{"id": "c1", "prompt": "Age: 30. She lost her bicycle."}\n', encoding="utf-8")
+    run("import_prompts", cards, "--dataset", "d")
+    turns = [
+        ("user", "I feel low."),
+        ("assistant", "Tell me."),
+        ("user", "My bicycle."),
+        ("assistant", "Oh."),
+    ]
+    messages = [{"role": role, "content": text} for role, text in turns]
+    dialogues = tmp_path / "dialogues.jsonl"
+    rows = [{"prompt_id": key, "model": "M", "messages": messages} for key in ("c1", "c2")]
+    dialogues.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    report = run("import_responses", dialogues, "--dataset", "d")
+    assert (report["taken"], report["made"].get("prompts")) == (2, 1)
+    texts = dict(Prompt.objects.values_list("key", "text"))
+    assert texts == {"c1": "Age: 30. She lost her bicycle.", "c2": "I feel low."}
+    assert run("import_responses", dialogues, "--dataset", "d")["already_there"] == 2

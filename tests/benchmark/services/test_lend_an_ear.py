@@ -66,7 +66,7 @@ def bring_dialogues(folder: Path) -> None:
         for name, turns in dialogues.items()
     ]
     path = write_lines(folder / "responses.jsonl", responses)
-    run("import_responses", path, "--dataset", "ear", "--model", "people", "--format", "jsonl")
+    run("import_responses", path, "--dataset", "ear", "--model", "people")
 
 
 @pytest.fixture
