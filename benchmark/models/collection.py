@@ -44,6 +44,34 @@ class EndpointRun(Authored):
         return f"{self.model}: {self.dataset} {self.collection}".strip()
 
 
+class EndpointOrigin(models.Model):
+    """How an answer came about. ``served_model`` and ``fingerprint`` are what the endpoint said that answered."""
+
+    served_model = models.CharField(_("model that answered"), max_length=200, blank=True)
+    fingerprint = models.CharField(_("fingerprint"), max_length=200, blank=True)
+    finish_reason = models.CharField(_("why it ended"), max_length=50, blank=True)
+    prompt_tokens = models.PositiveIntegerField(_("tokens of the prompt"), null=True, blank=True)
+    completion_tokens = models.PositiveIntegerField(_("tokens of the response"), null=True, blank=True)
+    seconds = models.FloatField(_("seconds"))
+    attempts = models.PositiveSmallIntegerField(_("attempts"))
+    answered_at = models.DateTimeField(_("answered"))
+
+    class Meta:
+        abstract = True
+
+
+class EndpointFailure(models.Model):
+    """What got no answer however often it was asked; asked again when the run goes on."""
+
+    status = models.PositiveSmallIntegerField(_("HTTP status"), null=True, blank=True)
+    error = models.TextField(_("error"))
+    attempts = models.PositiveSmallIntegerField(_("attempts"))
+    failed_at = models.DateTimeField(_("failed"), auto_now_add=True)
+
+    class Meta:
+        abstract = True
+
+
 class CollectionRun(EndpointRun):
     """One response to each prompt."""
 
@@ -72,15 +100,11 @@ class PendingRequest(models.Model):
         return f"{self.run_id}/{self.prompt_id}"
 
 
-class FailedRequest(models.Model):
-    """A prompt that got no answer however often it was asked; asked again when the run goes on."""
+class FailedRequest(EndpointFailure):
+    """A prompt without an answer."""
 
     run = models.ForeignKey(CollectionRun, models.CASCADE, related_name="failures")
     prompt = models.ForeignKey(Prompt, models.CASCADE, related_name="+", verbose_name=_("prompt"))
-    status = models.PositiveSmallIntegerField(_("HTTP status"), null=True, blank=True)
-    error = models.TextField(_("error"))
-    attempts = models.PositiveSmallIntegerField(_("attempts"))
-    failed_at = models.DateTimeField(_("failed"), auto_now_add=True)
 
     class Meta:
         verbose_name = _("request without an answer")
@@ -91,21 +115,13 @@ class FailedRequest(models.Model):
         return f"{self.run_id}/{self.prompt_id}: {self.status}"
 
 
-class CollectedResponse(models.Model):
-    """How a response came about. ``served_model`` and ``fingerprint`` are what the endpoint said that answered."""
+class CollectedResponse(EndpointOrigin):
+    """How a response came about."""
 
     response = models.OneToOneField(
         Response, models.PROTECT, related_name="collected", verbose_name=_("response")
     )
     run = models.ForeignKey(CollectionRun, models.PROTECT, related_name="collected")
-    served_model = models.CharField(_("model that answered"), max_length=200, blank=True)
-    fingerprint = models.CharField(_("fingerprint"), max_length=200, blank=True)
-    finish_reason = models.CharField(_("why it ended"), max_length=50, blank=True)
-    prompt_tokens = models.PositiveIntegerField(_("tokens of the prompt"), null=True, blank=True)
-    completion_tokens = models.PositiveIntegerField(_("tokens of the response"), null=True, blank=True)
-    seconds = models.FloatField(_("seconds"))
-    attempts = models.PositiveSmallIntegerField(_("attempts"))
-    answered_at = models.DateTimeField(_("answered"))
 
     class Meta:
         verbose_name = _("collected response")

@@ -8,7 +8,7 @@ from django.utils.translation import pgettext_lazy
 
 from annotation.models import Prompt
 from annotation.models.studies import StudyOfDatasetManager
-from benchmark.models.collection import EndpointRun
+from benchmark.models.collection import EndpointFailure, EndpointOrigin, EndpointRun
 
 
 class DialogueRun(EndpointRun):
@@ -43,7 +43,7 @@ class DialogueRun(EndpointRun):
         return self.name
 
 
-class DialogueTurn(models.Model):
+class DialogueTurn(EndpointOrigin):
     """What one side said, and how it came about. Even places are the agent's, from 0; the greeting has none.
 
     Its dialogue's response is made in the transaction that stores the last turn.
@@ -58,14 +58,6 @@ class DialogueTurn(models.Model):
     place = models.PositiveSmallIntegerField(_("place"))
     role = models.CharField(_("role"), max_length=9, choices=Role)
     text = models.TextField(_("text"), blank=True)
-    served_model = models.CharField(_("model that answered"), max_length=200, blank=True)
-    fingerprint = models.CharField(_("fingerprint"), max_length=200, blank=True)
-    finish_reason = models.CharField(_("why it ended"), max_length=50, blank=True)
-    prompt_tokens = models.PositiveIntegerField(_("tokens of the prompt"), null=True, blank=True)
-    completion_tokens = models.PositiveIntegerField(_("tokens of the response"), null=True, blank=True)
-    seconds = models.FloatField(_("seconds"))
-    attempts = models.PositiveSmallIntegerField(_("attempts"))
-    answered_at = models.DateTimeField(_("answered"))
 
     class Meta:
         verbose_name = _("turn of a dialogue")
@@ -93,16 +85,12 @@ class PendingTurn(models.Model):
         return f"{self.run_id}/{self.prompt_id}"
 
 
-class FailedTurn(models.Model):
+class FailedTurn(EndpointFailure):
     """A card whose dialogue stopped before the turn at ``place``; it goes on there when the run does."""
 
     run = models.ForeignKey(DialogueRun, models.CASCADE, related_name="failures")
     prompt = models.ForeignKey(Prompt, models.CASCADE, related_name="+", verbose_name=_("role card"))
     place = models.PositiveSmallIntegerField(_("place"))
-    status = models.PositiveSmallIntegerField(_("HTTP status"), null=True, blank=True)
-    error = models.TextField(_("error"))
-    attempts = models.PositiveSmallIntegerField(_("attempts"))
-    failed_at = models.DateTimeField(_("failed"), auto_now_add=True)
 
     class Meta:
         verbose_name = _("turn without an answer")

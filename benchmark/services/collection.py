@@ -32,9 +32,10 @@ from benchmark.selectors.collection import list_texts_to_ask
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 from benchmark.services.endpoint_runs import (
     CONCURRENCY,
-    MAX_ATTEMPTS,
     TIMEOUT,
     EndpointJob,
+    build_failure,
+    build_origin,
     check_model,
     check_pace,
     check_unchanged,
@@ -157,13 +158,7 @@ class _Collector(EndpointJob[CollectionRun]):
             new = self._store_answers(answers)
             FailedRequest.objects.filter(run=self._run, prompt__in=prompts).delete()
             FailedRequest.objects.bulk_create(
-                FailedRequest(
-                    run=self._run,
-                    prompt_id=failure.key,
-                    status=failure.status,
-                    error=failure.error,
-                    attempts=min(failure.attempts, MAX_ATTEMPTS),
-                )
+                FailedRequest(run=self._run, prompt_id=failure.key, **build_failure(failure))
                 for failure in failures
             )
             self._delete_pending(prompts)
@@ -185,23 +180,7 @@ class _Collector(EndpointJob[CollectionRun]):
             ],
         )
         CollectedResponse.objects.bulk_create(
-            _build_collected_response(run, response, by_prompt[response.prompt_id]) for response in responses
+            CollectedResponse(response=response, run=run, **build_origin(by_prompt[response.prompt_id]))
+            for response in responses
         )
         return len(responses)
-
-
-def _build_collected_response(
-    run: CollectionRun, response: Response, answer: EndpointAnswer
-) -> CollectedResponse:
-    return CollectedResponse(
-        response=response,
-        run=run,
-        served_model=answer.served_model,
-        fingerprint=answer.fingerprint,
-        finish_reason=answer.finish_reason,
-        prompt_tokens=answer.prompt_tokens,
-        completion_tokens=answer.completion_tokens,
-        seconds=answer.seconds,
-        attempts=min(answer.attempts, MAX_ATTEMPTS),
-        answered_at=answer.answered_at,
-    )

@@ -58,9 +58,10 @@ from benchmark.selectors.dialogues import (
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 from benchmark.services.endpoint_runs import (
     CONCURRENCY,
-    MAX_ATTEMPTS,
     TIMEOUT,
     EndpointJob,
+    build_failure,
+    build_origin,
     check_model,
     check_pace,
     check_unchanged,
@@ -290,9 +291,7 @@ class _DialogueMaker(EndpointJob[DialogueRun]):
                     run=self._run,
                     prompt_id=failure.key,
                     place=self._count_turns(failure.key),
-                    status=failure.status,
-                    error=failure.error,
-                    attempts=min(failure.attempts, MAX_ATTEMPTS),
+                    **build_failure(failure),
                 )
                 for failure in failures
             )
@@ -336,14 +335,7 @@ class _DialogueMaker(EndpointJob[DialogueRun]):
             place=place,
             role=get_role(place),
             text=answer.text,
-            served_model=answer.served_model,
-            fingerprint=answer.fingerprint,
-            finish_reason=answer.finish_reason,
-            prompt_tokens=answer.prompt_tokens,
-            completion_tokens=answer.completion_tokens,
-            seconds=answer.seconds,
-            attempts=min(answer.attempts, MAX_ATTEMPTS),
-            answered_at=answer.answered_at,
+            **build_origin(answer),
         )
 
     def _compute_share(self) -> float:

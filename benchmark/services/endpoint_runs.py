@@ -31,7 +31,13 @@ from annotation.models import Person, Prompt, Response
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.jobs import is_abandoned
-from benchmark.domain.llm_client import MAX_CONCURRENCY, RequestTotals, check_endpoint
+from benchmark.domain.llm_client import (
+    MAX_CONCURRENCY,
+    EndpointAnswer,
+    RequestFailure,
+    RequestTotals,
+    check_endpoint,
+)
 from benchmark.domain.llm_client.settings import list_differences
 from benchmark.models import EndpointRun
 from benchmark.selectors.collection import list_answered, list_collection_responses, list_unanswered
@@ -153,6 +159,29 @@ def create_responses(run: EndpointRun, responses: Sequence[Response]) -> list[Re
         else:
             break
     return left
+
+
+def build_origin(answer: EndpointAnswer) -> dict[str, Any]:
+    """The fields of an EndpointOrigin."""
+    return {
+        "served_model": answer.served_model,
+        "fingerprint": answer.fingerprint,
+        "finish_reason": answer.finish_reason,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "seconds": answer.seconds,
+        "attempts": min(answer.attempts, MAX_ATTEMPTS),
+        "answered_at": answer.answered_at,
+    }
+
+
+def build_failure(failure: RequestFailure) -> dict[str, Any]:
+    """The fields of an EndpointFailure."""
+    return {
+        "status": failure.status,
+        "error": failure.error,
+        "attempts": min(failure.attempts, MAX_ATTEMPTS),
+    }
 
 
 class EndpointJob(ABC, Generic[R]):
