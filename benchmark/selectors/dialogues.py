@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,8 +49,12 @@ class DialogueRunRow:
     faulty: int
 
 
-def list_dialogue_rows(person: Person) -> list[DialogueRunRow]:
+def list_open_runs(person: Person) -> QuerySet[DialogueRun]:
     """All but those on datasets that the person judges blind, the newest first."""
+    return list_dialogue_runs().filter(dataset__in=list_open_datasets(person))
+
+
+def build_run_rows(runs: Iterable[DialogueRun]) -> list[DialogueRunRow]:
     return [
         DialogueRunRow(
             run,
@@ -59,7 +63,7 @@ def list_dialogue_rows(person: Person) -> list[DialogueRunRow]:
             list_failures(run).count(),
             list_faulty_responses(run).count(),
         )
-        for run in list_dialogue_runs().filter(dataset__in=list_open_datasets(person))
+        for run in runs
     ]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.names import check_printable_name
@@ -115,10 +115,8 @@ def start_dialogues(
         **_check_side(agent, "agent_"),
     }
     check_pace(concurrency, timeout)
-    for word in filter(None, (name, model.name, agent.name, collection)):
+    for word in (name, model.name, agent.name, *filter(None, [collection])):
         check_printable_name(word)
-    check_printable_name(name)
-    check_printable_name(agent.name)
     if not 1 <= rounds <= MAX_ROUNDS:
         raise AssayError(
             N_("A dialogue has 1 to {most} rounds, not {number}."), most=MAX_ROUNDS, number=rounds
@@ -134,7 +132,13 @@ def start_dialogues(
         check_unchanged(run, _state_settings(run, values), _state_settings(None, values))
     else:
         _refuse_taken_place(evaluated, dataset, place)
-        run = DialogueRun.objects.create(name=name, dataset=dataset, created_by=actor, **values)
+        try:
+            with transaction.atomic():
+                run = DialogueRun.objects.create(name=name, dataset=dataset, created_by=actor, **values)
+        except IntegrityError as error:
+            raise Conflict(
+                N_("Somebody else begins the run {run} in this moment; try it once more."), run=name
+            ) from error
     return _start_job(run, concurrency, timeout, actor, send)
 
 

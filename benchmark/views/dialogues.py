@@ -33,6 +33,7 @@ from benchmark.selectors.dialogues import (
     OPEN,
     STATES,
     build_dialogue_rows,
+    build_run_rows,
     compute_dialogue_progress,
     count_faults,
     count_finish_reasons,
@@ -41,14 +42,14 @@ from benchmark.selectors.dialogues import (
     get_dialogue_run,
     list_dialogue_jobs,
     list_dialogue_prompts,
-    list_dialogue_rows,
+    list_open_runs,
 )
 from benchmark.selectors.leaderboards.runs import list_open_collections, list_open_models
 from benchmark.services.dialogues import resume_dialogues, start_dialogues
 from benchmark.services.endpoint_runs import refuse_unlisted_endpoints
 from benchmark.views.collection import format_setting, list_endpoint_choices
 
-PER_PAGE = 50
+RUNS_PER_PAGE, PER_PAGE = 20, 50
 STATE_LABELS = {
     "": gettext_lazy("All"),
     COMPLETE: gettext_lazy("Complete"),
@@ -61,8 +62,13 @@ STATE_LABELS = {
 @require_safe
 @act_required(READ_COLLECTIONS)
 def dialogue_runs(request: HttpRequest) -> HttpResponse:
-    page = Paginator(list_dialogue_rows(person_of(request)), PER_PAGE).get_page(request.GET.get("page"))
-    context = {"page": page, "pages": page.paginator.get_elided_page_range(page.number)}
+    runs = list_open_runs(person_of(request))
+    page = Paginator(runs, RUNS_PER_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "rows": build_run_rows(page),
+    }
     return render(request, "benchmark/dialogues/list.html", context)
 
 

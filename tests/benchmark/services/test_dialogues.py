@@ -242,6 +242,15 @@ def test_one_collection_is_filled_by_one_run(cards: Dataset):
     begin(cards, closed, name="fourth", collection="c")
 
 
+def test_two_who_begin_at_once_are_no_server_error(cards: Dataset, monkeypatch: pytest.MonkeyPatch):
+    """The second looks before the first has stored its run, and stores after it."""
+    begin(cards, "http://127.0.0.1:9/v1")
+    monkeypatch.setattr(dialogues, "_refuse_taken_place", lambda *_arguments: None)
+    with pytest.raises(Conflict, match="in this moment"):
+        begin(cards, "http://127.0.0.1:9/v1", name="second")
+    assert DialogueRun.objects.count() == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
