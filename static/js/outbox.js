@@ -13,6 +13,7 @@ const outbox = (() => {
   let letters = [];
   let sending = false;
   let failures = 0;
+  let isSignedOut = false; // the session ended: the person signs in again in place
   let timer = null;
   let said = ["", "", ""]; // which words, what stands in them, more of it
   let page = null; // what the page wants with the answer, and what it does with it: set by work.js
@@ -94,6 +95,7 @@ const outbox = (() => {
     if (problem === "notice-failed") letters.push(letters.shift()); // it may be this one alone
     timer = setTimeout(pump, PAUSES[Math.min(failures, PAUSES.length - 1)] * 1000);
     failures += 1;
+    isSignedOut = problem === "notice-signed-out";
     show();
   }
 
@@ -109,7 +111,7 @@ const outbox = (() => {
     const here = note();
     if (!here) return;
     const late = letters.filter((letter) => pressed || failures || Date.now() - letter.at >= SLOW).length;
-    page?.showWaiting(late, failures ? "offline" : "slow");
+    page?.showWaiting(late, !failures ? "slow" : isSignedOut ? "signedOut" : "offline");
     const [name, value, more] = late ? ["waiting", late] : said;
     const text = value || name === "kept" ? here.dataset[name].replace(/\{\w+\}/, value) : "";
     here.classList.toggle("outbox--waiting", late > 0);

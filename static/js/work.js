@@ -45,7 +45,7 @@
     form.setAttribute("aria-busy", "true");
   }
 
-  // The item on the screen was submitted, and no other is there yet. ``why``: ``offline`` or ``slow``.
+  // The item on the screen was submitted, and no other is there yet. ``why``: ``offline``, ``signedOut`` or ``slow``.
   function showWaiting(number, why) {
     const note = form?.querySelector("[data-waits]");
     if (!note) return;

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from annotation.models import Annotation, AuditEvent, Batch, Person
 from tests.browser.conftest import SignIn, Violations
-from tests.browser.test_annotating import answer, sent
+from tests.browser.test_annotating import answer, press, sent
 from tests.browser.test_claim_ahead import start
 from tests.browser.test_workspace import type_rationale
 
@@ -72,3 +72,19 @@ def test_an_idle_person_signs_in_in_place_and_the_work_is_sent(
     field.press("Enter")
     check_sent(page, item, notice)
     assert page.locator("input:checked").count() == 0
+
+
+def test_the_second_item_that_waits_says_that_signing_in_sends_it(
+    sign_in: SignIn, batch: Batch, lin: Person
+) -> None:
+    page = sign_in(lin)
+    start(page)
+    page.wait_for_function("ahead.items().length == 1")
+    Session.objects.update(expire_date=timezone.now() - timedelta(minutes=1))
+    answer(page, "3", "Enter")  # the item ahead follows at once
+    expect(page.get_by_role("alert").filter(has_text="Your session has ended")).to_be_visible()
+    page.locator("[data-read]").focus()
+    press(page, "2", "Enter")
+    expect(page.locator("[data-waits]")).to_have_text(
+        "Saved here. The next item comes when you have signed in again. To be sent: 2"
+    )
