@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, path
 
 from benchmark.views import collection, dialogues, estimates, pipeline, published_tables, sharing
-from benchmark.views.judges import judges
+from benchmark.views.judges import correlations, judges
 from benchmark.views.leaderboards import cells, runs
 from benchmark.views.leaderboards.reports import exports
 from benchmark.views.multiple_choice import exports as multiple_choice_exports
@@ -39,6 +39,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/-/judges/templates/<str:name>/", judges.template, name="judge-template"),
     path("runs/-/judges/templates/<str:name>/save/", judges.save, name="judge-template-save"),
     path("runs/-/judges/comparison/<str:name>/", judges.compare, name="judge-comparison"),
+    path(
+        "runs/-/judges/comparison/<str:name>/correlations/",
+        correlations.correlations,
+        name="judge-correlations",
+    ),
     path("runs/-/multiple-choice/", reports.reports, name="choice-reports"),
     path("runs/-/multiple-choice/-/new/", reports.new_report, name="choice-report-new"),
     path("runs/-/multiple-choice/<str:name>/", reports.report, name="choice-report"),

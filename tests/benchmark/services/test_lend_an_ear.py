@@ -11,6 +11,7 @@ import ast
 import csv
 import io
 import json
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +20,14 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
 from sklearn.metrics import cohen_kappa_score
 
 from annotation.core.errors import InputError
 from annotation.domain.formats import Source
 from annotation.domain.quotations import find_quotation, is_no_quotation
-from annotation.models import Annotation
+from annotation.models import Annotation, Person
 from annotation.selectors.releases.releases import get_release
 from benchmark.domain.metric_files import read_metrics
 from benchmark.selectors.correlations import build_correlations
@@ -295,3 +298,27 @@ def test_the_crowds_quotations_become_spans_or_a_part_of_the_rationale(tmp_path:
     rationales = "".join(Annotation.objects.values_list("rationale", flat=True))
     assert rationales.count("“") >= nowhere
     assert run(*options, "--quotations", "rationale")["files"][0]["already_there"] == 191
+
+
+def test_the_page_of_correlations(release: str, tmp_path: Path, he: Person, client: Client):
+    client.force_login(he)
+    url = reverse("judge-correlations", args=[release])
+    page = client.get(url).content.decode()
+    assert page.count("judge llm") == len(CRITERIA)
+    assert url in client.get(reverse("judge-comparison", args=[release])).content.decode()
+    crowd = average_crowd()
+    rows = [[name, own["advice_giving"], len(name)] for name, own in crowd.items()]
+    path = write_table(tmp_path / "m.csv", [("prompt_id", "crowd.advice_giving", "length"), *rows])
+    with Path(path).open("rb") as file:
+        answer = client.post(url, {"level": "response", "file": file})
+    page = answer.content.decode()
+    assert answer.status_code == 200
+    assert "metric crowd" in page
+    assert re.search(r"metric crowd</td>\s*<td class=\"num\">50</td>\s*<td[^>]*>\s*0\.3[89]\d", page), page
+    assert page.count("metric length") >= len(CRITERIA)
+    path = write_table(tmp_path / "m.csv", [("prompt_id", "bleu"), ("nobody", 1)])
+    with Path(path).open("rb") as file:
+        answer = client.post(url, {"level": "model", "file": file})
+    assert answer.status_code == 422
+    assert "m.csv:2" in answer.content.decode()
+    assert "to the prompt nobody" in answer.content.decode()
