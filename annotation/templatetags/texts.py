@@ -8,9 +8,12 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 
 from annotation.domain.guidelines import prose
+from annotation.domain.texts import looks_like_markdown, read_words
 from annotation.models import Response
 
 EXCERPT_CHARACTERS = 160
+READ_CHARACTERS = 4 * EXCERPT_CHARACTERS
+"""Of a text that has markup so many are read for an excerpt."""
 
 register = template.Library()
 
@@ -24,7 +27,18 @@ def is_blank(text: str) -> bool:
 def excerpt(response: Response) -> str:
     """How the response begins, of a dialogue each turn, by which items of one prompt differ; or that it is empty."""
     texts = [turn["text"] for turn in response.turns] or [response.text]
-    return or_empty(Truncator(" ".join(" ".join(texts).split())).chars(EXCERPT_CHARACTERS))
+    words = (_take_words(text[:READ_CHARACTERS]) for text in texts)
+    return or_empty(Truncator(" ".join(" ".join(words).split())).chars(EXCERPT_CHARACTERS))
+
+
+def _take_words(text: str) -> str:
+    """Without the markup that the page of the item does not show either."""
+    if not looks_like_markdown(text):
+        return text
+    try:
+        return read_words(text)
+    except LookupError:  # the page shows the source of such a text
+        return text
 
 
 @register.filter

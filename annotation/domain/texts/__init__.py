@@ -13,6 +13,7 @@ from annotation.domain.texts.markdown import (
     TextRun,
     read_markdown,
     read_plain_text,
+    read_words,
 )
 
 __all__ = [
@@ -31,5 +32,6 @@ __all__ = [
     "looks_like_markdown",
     "read_markdown",
     "read_plain_text",
+    "read_words",
     "write_html",
 ]

@@ -93,6 +93,25 @@ def read_plain_text(source: str) -> list[Node]:
     return [TextRun(source, 0, len(source))]
 
 
+_INLINE = frozenset({"em", "strong", "s", "a", "code"})
+
+
+def read_words(source: str) -> str:
+    """The words of a source without its markup, in one line: of a formula its LaTeX, of an image its name."""
+    parts: list[str] = []
+    for node in read_markdown(source):
+        match node:
+            case TextRun():
+                parts.append(node.text)
+            case Formula():
+                parts.append(node.latex)
+            case Image():
+                parts.append(node.name)
+            case Open(tag) | Close(tag):
+                parts.append("" if tag in _INLINE else " ")
+    return " ".join("".join(parts).split())
+
+
 def read_markdown(source: str) -> list[Node]:
     """The nodes of a source, in their order; runs, formulas and images never overlap in it.
 
