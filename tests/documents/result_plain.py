@@ -20,6 +20,7 @@ RESULT_RULES = frozenset(
         "%(n)s models are not compared because a column of them has no response.",
         "%(n)s more gold label, drawn by a label plan, is the least that it takes to compare those that lack gold.",
         "%(n)s more gold labels, drawn by a label plan, are the least that it takes to compare those that lack gold.",
+        "%(n)s of %(all)s examples are longer than %(limit)s tokens: of these it read the end of the prompt and both ends of the response. A scorer with a higher max_tokens reads more.",
         "%(n)s of the %(all)s compared models have a rank of their own; each other one of them has a range of ranks.",
         "%(number)s: %(model)s has %(value)s (%(interval)s) and is the only compared model.",
         "%(number)s: among the %(compared)s compared models %(model)s stands first with %(value)s (%(interval)s), but %(n)s other of them may be first as well.",

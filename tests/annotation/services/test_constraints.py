@@ -20,6 +20,7 @@ from annotation.models import (
     Annotation,
     Assignment,
     CorrectionRequest,
+    DialogueFault,
     Exposure,
     GoldLabel,
     GoldQuestion,
@@ -168,6 +169,9 @@ def attacks(module_db: None) -> dict[str, Callable[[], Any]]:
             IntroductionReading.objects.get_or_create(guideline=guideline, person=lin)[0]
         ),
         "person_name_looks_like_no_other": changed(lin, name_key=chen.name_key),
+        "dialogue_fault_once": copied(
+            DialogueFault.objects.create(response=Response.objects.all()[0], kind="empty")
+        ),
         "result_opening_once_per_batch": copied(
             ResultOpening.objects.create(batch=batch, person=lin, first_at=now())
         ),

@@ -123,7 +123,7 @@ def begin_all(batch: Batch, wu: Person) -> dict[str, Assignment]:
 VARYING = (
     r'(csrfmiddlewaretoken" value|nonce|data-saved|name="key" value)="[^"]*"|X-CSRFToken[^}]*'
     # Every visit is a sign-in: its minute may end between two of them.
-    r"|\d+/\d+/\d{4} \d+:\d\d [ap]\.m\."
+    r"|\b\d\d:\d\d\b"
 )
 
 
