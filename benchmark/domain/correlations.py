@@ -79,7 +79,8 @@ def correlate_models(
         "pearson": _correlate(ones, *series),
         "spearman": _correlate(ones, *(_rank_rows(ones, column) for column in series)),
         "kendall": np.array(
-            [_tau(row[None], *pair)[0] for row, *pair in zip(ones, *series, strict=True)], dtype=np.float64
+            [_measure_tau(row[None], *pair)[0] for row, *pair in zip(ones, *series, strict=True)],
+            dtype=np.float64,
         ),
     }
     return _build_figures(drawn, len(names), groups)
@@ -133,26 +134,22 @@ def _rank_rows(weights: Floats, series: Floats) -> Floats:
 
 
 def _measure_tau(weights: Floats, first: Floats, second: Floats) -> Floats:
-    """(B,): in pieces of responses, so that not all pairs are held at once."""
+    """(B,): tau-b (Kendall 1945), in pieces of responses, so that not all pairs are held at once."""
     size = max(1, MAX_CELLS // max(1, len(first)))
-    sums = np.zeros((3, len(weights)))
+    excess = np.zeros(len(weights))
     for start in range(0, len(first), size):
         part = slice(start, start + size)
-        sums += _sum_pairs(weights, first, second, part)
-    return _divide(sums[0], np.sqrt(sums[1] * sums[2]))
+        signs = [np.sign(series[part, None] - series[None, :]) for series in (first, second)]
+        excess += ((weights[:, part] @ (signs[0] * signs[1])) * weights).sum(axis=1)
+    return _divide(excess, np.sqrt(_count_differing(weights, first) * _count_differing(weights, second)))
 
 
-def _tau(weights: Floats, first: Floats, second: Floats) -> Floats:
-    sums = _sum_pairs(weights, first, second, slice(0, len(first)))
-    return _divide(sums[0], np.sqrt(sums[1] * sums[2]))
-
-
-def _sum_pairs(weights: Floats, first: Floats, second: Floats, part: slice) -> Floats:
-    """(3, B): concordant less discordant pairs, and the pairs that differ in the first series and in the second."""
-    signs = [np.sign(series[part, None] - series[None, :]) for series in (first, second)]
-    tables = signs[0] * signs[1], np.abs(signs[0]), np.abs(signs[1])
-    own = weights[:, part]
-    return np.stack([((own @ table) * weights).sum(axis=1) for table in tables])
+def _count_differing(weights: Floats, series: Floats) -> Floats:
+    """(B,): the ordered pairs of responses that differ in the series."""
+    values, place = np.unique(series, return_inverse=True)
+    totals = weights @ (place[:, None] == np.arange(len(values))).astype(np.float64)
+    differing: Floats = weights.sum(axis=1) ** 2 - np.square(totals).sum(axis=1)
+    return differing
 
 
 def _measure_kappa(weights: Floats, first: Floats, second: Floats) -> Floats:

@@ -11,13 +11,12 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 
 from annotation.core.errors import N_, NotFound
 from annotation.models import Job, Person, Prompt, Response
+from benchmark.domain.llm_client.protocol import CUT
 from benchmark.models import CollectedResponse, CollectionRun, EndpointRun, FailedRequest
 from benchmark.selectors.leaderboards.runs import list_open_datasets, refuse_sealed_dataset
 
 CHUNK = 200
 REPLACED = "\ufffd"
-CUT = "length"
-"""The finish reason of an answer that was ended by ``max_tokens``."""
 SAMPLE_SIZE = 5
 PAUSE = 600.0
 """Seconds without an answer after which the chart of the rate begins anew."""
@@ -54,30 +53,41 @@ def list_collection_rows(person: Person) -> list[CollectionRunRow]:
         .filter(dataset__in=list_open_datasets(person))
         .annotate(n_failed=Count("failures"))  # the one join, so that it counts right
     )
-    prompts = dict(
-        Prompt.objects.filter(dataset__in=[run.dataset_id for run in runs])
-        .order_by()
-        .values_list("dataset")
-        .annotate(n=Count("pk"))
-    )
-    stored = {
-        (dataset, model, collection): n
-        for dataset, model, collection, n in Response.objects.filter(
-            prompt__dataset__in=[run.dataset_id for run in runs], model__in=[run.model_id for run in runs]
-        )
-        .order_by()
-        .values_list("prompt__dataset", "model", "collection")
-        .annotate(n=Count("pk"))
-    }
+    prompts, stored = count_prompts(runs), count_responses(runs)
     return [
-        CollectionRunRow(
-            run,
-            prompts.get(run.dataset_id, 0),
-            stored.get((run.dataset_id, run.model_id, run.collection_id), 0),
-            run.n_failed,
-        )
+        CollectionRunRow(run, prompts.get(run.dataset_id, 0), stored.get(get_place(run), 0), run.n_failed)
         for run in runs
     ]
+
+
+RunPlace = tuple[int, int, int]
+"""Dataset, model and collection: whose responses a run gathers."""
+
+
+def get_place(run: EndpointRun) -> RunPlace:
+    return run.dataset_id, run.model_id, run.collection_id
+
+
+def count_prompts(runs: Sequence[EndpointRun]) -> dict[int, int]:
+    """By dataset of the runs."""
+    prompts = Prompt.objects.filter(dataset__in=[run.dataset_id for run in runs])
+    return dict(prompts.order_by().values_list("dataset").annotate(n=Count("pk")))
+
+
+def count_responses(
+    runs: Sequence[EndpointRun],
+    condition: Q | Exists = Q(),  # noqa: B008 (nobody changes it)
+) -> dict[RunPlace, int]:
+    """By place, the responses to the datasets of the runs that are so."""
+    responses = Response.objects.filter(
+        condition,
+        prompt__dataset__in=[run.dataset_id for run in runs],
+        model__in=[run.model_id for run in runs],
+    )
+    places = responses.order_by().values_list("prompt__dataset", "model", "collection")
+    return {
+        (dataset, model, collection): n for dataset, model, collection, n in places.annotate(n=Count("pk"))
+    }
 
 
 def list_collection_responses(run: EndpointRun) -> QuerySet[Response]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,14 @@ from annotation.core.errors import N_, NotFound
 from annotation.models import DialogueFault, Job, Person, Prompt, Response
 from benchmark.domain.dialogues.script import Script
 from benchmark.models import DialogueRun, DialogueTurn, FailedTurn
-from benchmark.selectors.collection import CHUNK, list_collection_responses, list_unanswered
+from benchmark.selectors.collection import (
+    CHUNK,
+    count_prompts,
+    count_responses,
+    get_place,
+    list_collection_responses,
+    list_unanswered,
+)
 from benchmark.selectors.leaderboards.runs import list_open_datasets, refuse_sealed_dataset
 
 DIALOGUES_JOB = "make_dialogues"
@@ -54,14 +61,23 @@ def list_open_runs(person: Person) -> QuerySet[DialogueRun]:
     return list_dialogue_runs().filter(dataset__in=list_open_datasets(person))
 
 
-def build_run_rows(runs: Iterable[DialogueRun]) -> list[DialogueRunRow]:
+def build_run_rows(runs: Sequence[DialogueRun]) -> list[DialogueRunRow]:
+    """In a fixed number of queries."""
+    prompts, stored = count_prompts(runs), count_responses(runs)
+    faulty = count_responses(runs, Exists(DialogueFault.objects.filter(response=OuterRef("pk"))))
+    failed = dict(
+        FailedTurn.objects.filter(run__in=[run.pk for run in runs])
+        .order_by()
+        .values_list("run")
+        .annotate(n=Count("pk"))
+    )
     return [
         DialogueRunRow(
             run,
-            Prompt.objects.filter(dataset=run.dataset_id).count(),
-            list_collection_responses(run).count(),
-            list_failures(run).count(),
-            list_faulty_responses(run).count(),
+            prompts.get(run.dataset_id, 0),
+            stored.get(get_place(run), 0),
+            failed.get(run.pk, 0),
+            faulty.get(get_place(run), 0),
         )
         for run in runs
     ]
@@ -83,8 +99,8 @@ def list_open_dialogues(run: DialogueRun) -> Iterator[OpenDialogue]:
 
     Those that were begun come first.
     """
-    begun = DialogueTurn.objects.filter(run=run, prompt=OuterRef("pk"))
-    waiting = list_unanswered(run).annotate(is_begun=Exists(begun)).order_by("-is_begun", "pk")
+    turns_so_far = DialogueTurn.objects.filter(run=run, prompt=OuterRef("pk"))
+    waiting = list_unanswered(run).annotate(has_turns=Exists(turns_so_far)).order_by("-has_turns", "pk")
     ids = list(waiting.values_list("pk", flat=True))
     for start in range(0, len(ids), CHUNK):
         chunk = waiting.filter(pk__in=ids[start : start + CHUNK])
@@ -159,12 +175,6 @@ def _list_made(run: DialogueRun) -> QuerySet[Response]:
     """The responses that the run made; one that was imported beside it has not all of its turns."""
     last = DialogueTurn.objects.filter(run=run, prompt=OuterRef("prompt"), place=2 * run.rounds - 1)
     return list_collection_responses(run).filter(Exists(last))
-
-
-def list_faulty_responses(run: DialogueRun) -> QuerySet[Response]:
-    return list_collection_responses(run).filter(
-        Exists(DialogueFault.objects.filter(response=OuterRef("pk")))
-    )
 
 
 def count_faults(run: DialogueRun) -> dict[str, int]:

@@ -98,7 +98,7 @@ def start_collection(
         )
     elif DialogueRun.objects.filter(model=evaluated, dataset=dataset, collection=place).exists():
         raise Conflict(N_("{run} is a run of dialogues; name another collection."), run=str(run))
-    return start_job(run, kind=KIND, concurrency=concurrency, timeout=timeout, actor=actor, send=send)
+    return _start_job(run, concurrency, timeout, actor, send)
 
 
 @transaction.atomic
@@ -107,7 +107,21 @@ def resume_collection(*, run: CollectionRun, actor: Person | None = None, send: 
     if actor is not None:
         refuse_sealed_dataset(actor, run.dataset)
     find_key(run.endpoint)
-    return start_job(run, kind=KIND, concurrency=run.concurrency, timeout=run.timeout, actor=actor, send=send)
+    return _start_job(run, run.concurrency, run.timeout, actor, send)
+
+
+def _start_job(
+    run: CollectionRun, concurrency: int, timeout: float, actor: Person | None, send: bool
+) -> CollectionRun:
+    return start_job(
+        run,
+        kind=KIND,
+        subject="collecting",
+        concurrency=concurrency,
+        timeout=timeout,
+        actor=actor,
+        send=send,
+    )
 
 
 def execute_collection(context: jobs.JobContext) -> dict[str, Any]:

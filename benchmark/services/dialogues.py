@@ -158,6 +158,7 @@ def _start_job(
     return start_job(
         run,
         kind=DIALOGUES_JOB,
+        subject="dialogues",
         concurrency=concurrency,
         timeout=timeout,
         actor=actor,

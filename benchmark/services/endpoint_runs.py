@@ -113,9 +113,19 @@ def refuse_unlisted_endpoints(urls: Sequence[str], endpoints: Mapping[str, str],
 
 
 def start_job(
-    run: R, *, kind: str, concurrency: int, timeout: float, actor: Person | None, send: bool, **details: Any
+    run: R,
+    *,
+    kind: str,
+    subject: str,
+    concurrency: int,
+    timeout: float,
+    actor: Person | None,
+    send: bool,
+    **details: Any,
 ) -> R:
-    """Enqueue a job that goes on with the run; ``details`` are for the audit trail. Conflict while another is at it."""
+    """Enqueue a job that goes on with the run; Conflict while another is at it. ``subject`` and ``details`` are for the
+    audit trail.
+    """
     rows = type(run)._default_manager
     locked = rows.select_for_update(of=("self",)).select_related("job").get(pk=run.pk)
     if locked.job is not None and not locked.job.is_over:
@@ -131,7 +141,7 @@ def start_job(
     record(
         actor=actor,
         verb=kind,
-        target=f"{kind}:{run.pk}",
+        target=f"{subject}:{run.pk}",
         model=run.model.name,
         dataset=run.dataset.name,
         collection=run.collection.name,

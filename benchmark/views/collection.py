@@ -23,10 +23,10 @@ from annotation.domain.permissions import COLLECT_RESPONSES, READ_COLLECTIONS
 from annotation.selectors.jobs import is_silent, is_waiting_long
 from annotation.views.access import act_required, person_of
 from benchmark.domain.llm_client import build_key_name, find_key
+from benchmark.domain.llm_client.protocol import CUT
 from benchmark.forms.collection import CollectionForm
 from benchmark.models import CollectionRun
 from benchmark.selectors.collection import (
-    CUT,
     StretchRate,
     compute_progress,
     count_finish_reasons,

@@ -21,8 +21,8 @@ from annotation.domain.permissions import COLLECT_RESPONSES, READ_COLLECTIONS
 from annotation.models import DialogueFault
 from annotation.selectors.jobs import is_silent, is_waiting_long
 from annotation.views.access import act_required, person_of
-from benchmark.domain.dialogues.faults import CUT_REASON
 from benchmark.domain.dialogues.script import ANY_LANGUAGE
+from benchmark.domain.llm_client.protocol import CUT
 from benchmark.forms.dialogues import DialogueForm
 from benchmark.models import DialogueRun
 from benchmark.selectors.dialogues import (
@@ -67,7 +67,7 @@ def dialogue_runs(request: HttpRequest) -> HttpResponse:
     context = {
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "rows": build_run_rows(page),
+        "rows": build_run_rows(list(page)),
     }
     return render(request, "benchmark/dialogues/list.html", context)
 
@@ -118,7 +118,7 @@ def dialogue_run(request: HttpRequest, number: str) -> HttpResponse:
         "sides": _list_sides(run),
         "templates": _list_texts(run.templates),
         "openings": _list_texts(run.openings),
-        "reasons": [(role, reason, n, reason == CUT_REASON) for role, reason, n in count_finish_reasons(run)],
+        "reasons": [(role, reason, n, reason == CUT) for role, reason, n in count_finish_reasons(run)],
         "served": count_served_models(run),
         "jobs": list_dialogue_jobs(run),
     }

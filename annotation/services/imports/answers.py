@@ -19,7 +19,9 @@ from annotation.services.imports.run import Intake
 # Of labels that a file gives together; of a guideline whose scales are longer the others are checked each time.
 MAX_CHECKED = 10_000
 NO_WORDS = N_("{number} quotations say that there is nothing to quote.")
-KEPT_WORDS = N_("{number} quotations stand nowhere in what is judged; they are kept in the rationale.")
+WORDS_IN_RATIONALE = N_(
+    "{number} quotations stand nowhere in what is judged; they are kept in the rationale."
+)
 LabelsKey: TypeAlias = tuple[object, ...]
 
 
@@ -128,7 +130,7 @@ class AnswerChecker:
                 words=repr(span[QUOTE].strip()[:80]),
             )
             raise self._intake.add_place(error, record.line, "evidence")
-        self._intake.report.left_out[KEPT_WORDS] += 1
+        self._intake.report.left_out[WORDS_IN_RATIONALE] += 1
         criterion = str(span.get("criterion", ""))
         return f"{criterion}: {IN_QUOTATION_MARKS.format(quote=span[QUOTE].strip())}".removeprefix(": ")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from benchmark.domain.llm_client import protocol
+
 COPIED_CHARACTERS = 50
 """A run of so many characters that the card and a turn of the agent have in common is copied."""
 EMPTY, CUT, UNMASKED, CARD_COPIED, REPEATED = "empty", "cut", "unmasked", "card_copied", "repeated"
-CUT_REASON = "length"
-"""The finish reason of an answer that was ended by the limit of tokens."""
 _AI = re.compile(
     r"\b(?:as|i am|i['’]m|being)(?: just| only)? an? (?:\w+ ){0,2}?(?:ai\b|artificial intelligence|language model"
     r"|chatbot|virtual assistant)|(?:作为|我是|我只是|身为)(?:一个|一名|一款|个|名)?[^。！？，,.!?\n]{0,6}?"
@@ -23,7 +23,7 @@ def list_faults(card: str, turns: Sequence[str], finish_reasons: Sequence[str]) 
     agent = turns[::2]
     faults = {
         EMPTY: any(not text.strip() for text in turns),
-        CUT: CUT_REASON in finish_reasons,
+        CUT: protocol.CUT in finish_reasons,
         UNMASKED: any(_AI.search(text) for text in agent),
         CARD_COPIED: any(has_common_run(card, text, COPIED_CHARACTERS) for text in agent),
         REPEATED: _repeats_itself(agent) or _repeats_itself(turns[1::2]),

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from scoring.domain.calibration import BINS
 from scoring.domain.evaluation import draw_groups, percentile_statistic
+from scoring.domain.evaluation.metrics import count_near
 from scoring.domain.evaluation.weighing import WeighedLabel, measure_weighed
 from scoring.domain.training_data import Head, Value, level_name
 
@@ -188,12 +189,9 @@ def _compute_within_one(tables: Tables, groups: int) -> Statistic:
     ordered = [drawn for head, drawn in tables if head.measurement != "nominal" and len(head.values) > 2]
     if not ordered:
         return UNDEFINED
-    near = np.zeros(1)
-    for drawn in ordered:
-        levels = np.arange(drawn.shape[1])
-        is_near = np.abs(levels[:, None] - levels[None, :]) <= 1
-        near = near + (drawn[:, :, :-1] * is_near).sum(axis=(1, 2))
-    return percentile_statistic(_divide(near, sum(drawn.sum(axis=(1, 2)) for drawn in ordered)), groups)
+    near = np.sum([count_near(drawn[:, :, :-1], 1) for drawn in ordered], axis=0)
+    total = np.sum([drawn.sum(axis=(1, 2)) for drawn in ordered], axis=0)
+    return percentile_statistic(_divide(near, total), groups)
 
 
 def _compute_criteria(column: _PairColumns, tables: Tables) -> dict[str, Figures]:

@@ -87,6 +87,8 @@ MAX_WORD_CHARACTERS = {"model": 200, "fingerprint": 200, "finish_reason": 50}
 RESERVED = frozenset({"model", "messages", "stream", "stream_options", "n"})
 """Settings that are not the caller's: one whole answer to each question is what this is about."""
 NO_HALVES = str.maketrans({0: "\ufffd"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))
+CUT = "length"
+"""The finish reason of an answer that was ended by the limit of tokens."""
 OUT_OF_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 

@@ -4,10 +4,10 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
-from annotation.core.names import split_names
 from annotation.management.base import AssayCommand
 from annotation.selectors.releases.releases import get_release
 from benchmark.domain.judges.alternative_annotator import EPSILON
+from benchmark.management.arguments import resolve_names
 from benchmark.management.tables import format_comparison
 from benchmark.selectors.judges.comparison import build_comparison
 from benchmark.selectors.judges.judges import get_judge
@@ -46,8 +46,8 @@ class Command(AssayCommand):
             raise AssayError(N_("Write accuracy or distance as the alignment."))
         return build_comparison(
             get_release(options["release"]),
-            judges=_resolve_names(options["judges"], get_judge),
-            scorers=_resolve_names(options["scorers"], get_ready_scorer),
+            judges=resolve_names(options["judges"], get_judge),
+            scorers=resolve_names(options["scorers"], get_ready_scorer),
             common=options["common"],
             epsilon=options["epsilon"],
             alignment=options["alignment"],
@@ -56,7 +56,3 @@ class Command(AssayCommand):
     def show(self, data: dict[str, Any]) -> None:
         for line in format_comparison(data):
             self.stdout.write(line)
-
-
-def _resolve_names(texts: list[str] | None, find: Any) -> list[Any] | None:
-    return None if texts is None else [find(name) for text in texts for name in split_names(text)]

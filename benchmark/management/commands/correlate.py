@@ -6,13 +6,13 @@ from typing import Any
 
 from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import format_decimal
-from annotation.core.names import split_names
 from annotation.core.terminal import format_table
 from annotation.domain.formats import Source
 from annotation.management.base import AssayCommand
 from annotation.selectors.releases.releases import get_release
 from benchmark.domain.correlations import NAMES
 from benchmark.domain.metric_files import read_metrics
+from benchmark.management.arguments import resolve_names
 from benchmark.selectors.correlations import LEVELS, RESPONSE, build_correlations
 from benchmark.selectors.judges.judges import get_judge
 from scoring.selectors.scorers import get_ready_scorer
@@ -54,8 +54,8 @@ class Command(AssayCommand):
             return build_correlations(
                 get_release(options["release"]),
                 metrics,
-                judges=_resolve_names(options["judges"], get_judge),
-                scorers=_resolve_names(options["scorers"], get_ready_scorer),
+                judges=resolve_names(options["judges"], get_judge),
+                scorers=resolve_names(options["scorers"], get_ready_scorer),
                 level=options["level"],
                 report=lambda done: bar.update(max(0.0, done - bar.n)),
             )
@@ -90,7 +90,3 @@ def _format_statistic(statistic: Mapping[str, float | None] | None) -> str:
     if statistic["low"] is None:
         return value
     return f"{value} ({format_decimal(statistic['low'], 3)} to {format_decimal(statistic['high'], 3)})"
-
-
-def _resolve_names(texts: list[str] | None, find: Any) -> list[Any] | None:
-    return None if texts is None else [find(name) for text in texts for name in split_names(text)]

@@ -26,10 +26,13 @@ from annotation.views.access import accepts_body, act_required, person_of
 from benchmark.domain.metric_files import MetricRow, read_metrics
 from benchmark.forms.correlations import MAX_FILE_BYTES, MetricsForm
 from benchmark.selectors.correlations import RESPONSE, build_correlations
-from benchmark.selectors.judges.comparison import MAX_LABELS_AT_ONCE, MAX_SCORERS, list_scorers
+from benchmark.selectors.judges.comparison import MAX_SCORERS, list_scorers
 from benchmark.selectors.judges.gold import ReleaseComparison
 from benchmark.selectors.leaderboards.runs import list_open_scorers
 from scoring.views.scorers.wording import ScorerFigure, to_figure
+
+MAX_LABELS = 2_000
+"""Of so many gold labels a page waits for the correlations; their time grows by the square."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,13 @@ def correlations(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     release = get_release_for(person, name)
     form = MetricsForm(request.POST or None, request.FILES or None)
-    is_large = release.labels > MAX_LABELS_AT_ONCE
+    ground = ReleaseComparison(release)
+    is_large = release.labels > MAX_LABELS
     document: dict[str, Any] | None = None
     if not is_large and (not form.is_bound or form.is_valid()):
         data = form.cleaned_data if form.is_bound else {}
         open_to = set(list_open_scorers(person).values_list("pk", flat=True))
-        scorers = [each for each in list_scorers(ReleaseComparison(release)) if each.pk in open_to]
+        scorers = [each for each in list_scorers(ground) if each.pk in open_to]
         try:
             document = build_correlations(
                 release,
@@ -69,13 +73,12 @@ def correlations(request: HttpRequest, name: str) -> HttpResponse:
             )
         except AssayError as error:
             form.add_error("file", error_text(error))
-    ground = ReleaseComparison(release).guideline
     context = {
         "release": release,
         "form": form,
         "is_large": is_large,
         "document": document,
-        "sections": _list_sections(document, ground.document) if document else [],
+        "sections": _list_sections(document, ground.guideline.document) if document else [],
         "crumbs": breadcrumbs(
             (_("Boards"), "runs", []),
             (_("Judges"), "judges", []),

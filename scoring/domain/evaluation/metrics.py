@@ -266,11 +266,12 @@ def _near_shares(tables: Sequence[DrawnConfusion], distance: int) -> Array:
     """Of all labels, the share whose prediction is at most so many levels away, in each draw."""
     if not tables:
         return np.array([np.nan])
-    near = np.sum([_count_near(table.drawn, distance) for table in tables], axis=0)
+    near = np.sum([count_near(table.drawn, distance) for table in tables], axis=0)
     return _ratio(near, np.sum([table.drawn.sum(axis=(1, 2)) for table in tables], axis=0))
 
 
-def _count_near(drawn: Array, distance: int) -> Array:
+def count_near(drawn: Array, distance: int) -> Array:
+    """(draws,): of (draws, truth, predicted) the labels that were predicted at most so many levels away."""
     levels = np.arange(drawn.shape[-1])
     near: Array = (drawn * (np.abs(levels[:, None] - levels[None, :]) <= distance)).sum(axis=(1, 2))
     return near

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from annotation.models import (
@@ -232,3 +234,25 @@ def test_a_batch_leaves_dialogues_with_a_fault_out_where_it_says_so(
     DialogueFault.objects.all().delete()
     assert "Leave out dialogues" not in read(client, "batch-new", run.dataset.name)
     assert Batch.objects.count() == 2
+
+
+def test_the_list_takes_the_same_queries_for_many_runs(run: DialogueRun, he: Person, client: Client):
+    client.force_login(he)
+    url = reverse("dialogue-runs")
+    client.get(url)
+    with CaptureQueriesContext(connection) as before:
+        client.get(url)
+    for number in range(3):
+        start_dialogues(
+            name=f"more-{number}",
+            dataset=run.dataset,
+            model=DialogueSide("Tested-7B", CLOSED),
+            agent=DialogueSide("A", CLOSED),
+            collection=f"more-{number}",
+            send=False,
+        )
+    with CaptureQueriesContext(connection) as after:
+        page = client.get(url).content.decode()
+    assert len(after) == len(before)
+    assert page.count("0 of 4") == 3
+    assert "3 of 4" in page
