@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,12 +16,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.core.charts import PADDING, chart_url, draw_line, draw_rules, make_picture, make_quantity
 from annotation.core.error_messages import error_text
-from annotation.core.errors import AssayError, Conflict
+from annotation.core.errors import AssayError
 from annotation.core.http import Crumb, breadcrumbs, parse_int
 from annotation.domain.permissions import COLLECT_RESPONSES, READ_COLLECTIONS
-from annotation.selectors.jobs import is_silent, is_waiting_long
 from annotation.views.access import act_required, person_of
-from benchmark.domain.llm_client import build_key_name, find_key
 from benchmark.domain.llm_client.protocol import CUT
 from benchmark.forms.collection import CollectionForm
 from benchmark.models import CollectionRun
@@ -42,6 +39,12 @@ from benchmark.selectors.collection import (
 from benchmark.selectors.leaderboards.runs import list_open_collections, list_open_models
 from benchmark.services.collection import KIND, resume_collection, start_collection
 from benchmark.services.endpoint_runs import refuse_unlisted_endpoints
+from benchmark.views.endpoint_runs import (
+    build_live_context,
+    format_setting,
+    is_listed,
+    list_endpoint_choices,
+)
 
 PER_PAGE = 50
 WIDTH, HEIGHT = 560, 160
@@ -59,29 +62,6 @@ def collections(request: HttpRequest) -> HttpResponse:
         "pages": page.paginator.get_elided_page_range(page.number),
     }
     return render(request, "benchmark/collection/list.html", context)
-
-
-@dataclass(frozen=True)
-class EndpointChoice:
-    """An endpoint of the settings. ``key`` is what is known of its key here, never the key."""
-
-    name: str
-    url: str
-    variable: str
-    has_key: bool
-    refusal: str
-
-
-def list_endpoint_choices() -> list[EndpointChoice]:
-    endpoints = []
-    for name, url in settings.ASSAY_ENDPOINTS.items():
-        try:
-            has_key, refusal = find_key(url) is not None, ""
-            variable = build_key_name(url)
-        except AssayError as error:
-            has_key, refusal, variable = False, error_text(error), ""
-        endpoints.append(EndpointChoice(name, url, variable, has_key, refusal))
-    return endpoints
 
 
 @require_http_methods(["GET", "POST"])
@@ -118,7 +98,7 @@ def collection_run(request: HttpRequest, number: str) -> HttpResponse:
     failures = Paginator(list_failures(run), PER_PAGE).get_page(request.GET.get("page"))
     context = _live_context(run) | {
         "texts": count_texts(run),
-        "is_listed": _is_listed(run),
+        "is_listed": is_listed([run.endpoint], KIND),
         "crumbs": _crumbs(str(run)),
         "rates": rates,
         "rate_unit": unit,
@@ -157,34 +137,10 @@ def collection_resume(request: HttpRequest, number: str) -> HttpResponse:
     return redirect("collecting-run", run.pk)
 
 
-def _is_listed(run: CollectionRun) -> bool:
-    try:
-        refuse_unlisted_endpoints([run.endpoint], settings.ASSAY_ENDPOINTS, KIND)
-    except Conflict:
-        return False
-    return True
-
-
 def _live_context(run: CollectionRun) -> dict[str, Any]:
-    """How far it is, and what the job says while it is at it."""
-    run_progress, job = compute_progress(run), run.job
-    at_work = job is not None and not job.is_over
-    newest = (
-        {point["name"]: point["value"] for point in job.history[-8:]} if job is not None and at_work else {}
-    )
-    rate = newest.get("responses a second")
-    return {
-        "run": run,
-        "job": job,
-        "at_work": at_work,
-        "standing": run_progress,
-        # What a worker that died left under way is lost, although nobody has counted it yet.
-        "lost": run.lost + (0 if at_work else run_progress.pending),
-        "rate": rate,
-        "minutes_left": run_progress.left / rate / 60 if rate else None,
-        "silent": job is not None and is_silent(job),
-        "waiting_long": job is not None and is_waiting_long(job),
-        "share": 100 * run_progress.stored / run_progress.prompts if run_progress.prompts else None,
+    progress = compute_progress(run)
+    return build_live_context(run, progress, "responses a second", left=progress.left) | {
+        "share": 100 * progress.stored / progress.prompts if progress.prompts else None,
     }
 
 
@@ -206,10 +162,6 @@ def _rate_chart(unit: str, rates: list[StretchRate]) -> str:
         *draw_rules(breaks, mark={"strokeWidth": 1}, x=x),
     ]
     return chart_url(make_picture(layer, values, padding=PADDING, width=WIDTH, height=HEIGHT))
-
-
-def format_setting(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _crumbs(label: str) -> list[Crumb]:

@@ -15,11 +15,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation.core.error_messages import error_text
-from annotation.core.errors import AssayError, Conflict
+from annotation.core.errors import AssayError
 from annotation.core.http import Crumb, breadcrumbs, parse_int
 from annotation.domain.permissions import COLLECT_RESPONSES, READ_COLLECTIONS
 from annotation.models import DialogueFault
-from annotation.selectors.jobs import is_silent, is_waiting_long
 from annotation.views.access import act_required, person_of
 from benchmark.domain.dialogues.script import ANY_LANGUAGE
 from benchmark.domain.llm_client.protocol import CUT
@@ -47,7 +46,12 @@ from benchmark.selectors.dialogues import (
 from benchmark.selectors.leaderboards.runs import list_open_collections, list_open_models
 from benchmark.services.dialogues import resume_dialogues, start_dialogues
 from benchmark.services.endpoint_runs import refuse_unlisted_endpoints
-from benchmark.views.collection import format_setting, list_endpoint_choices
+from benchmark.views.endpoint_runs import (
+    build_live_context,
+    format_setting,
+    is_listed,
+    list_endpoint_choices,
+)
 
 RUNS_PER_PAGE, PER_PAGE = 20, 50
 STATE_LABELS = {
@@ -106,7 +110,7 @@ def dialogue_run(request: HttpRequest, number: str) -> HttpResponse:
     page = Paginator(list_dialogue_prompts(run, state, fault), PER_PAGE).get_page(request.GET.get("page"))
     context = _live_context(run) | {
         "crumbs": _crumbs(title=run.name),
-        "is_listed": _is_listed(run),
+        "is_listed": is_listed(_list_urls(run), DIALOGUES_JOB),
         "faults": [(kind, DialogueFault.Kind(kind).label, n) for kind, n in count_faults(run).items()],
         "state": state,
         "fault": fault,
@@ -162,7 +166,7 @@ def dialogue_resume(request: HttpRequest, number: str) -> HttpResponse:
     """Go on: ask for the turns that are missing."""
     person = person_of(request)
     run = get_dialogue_run(person, parse_int(number))
-    _refuse_unlisted(run)
+    refuse_unlisted_endpoints(_list_urls(run), settings.ASSAY_ENDPOINTS, DIALOGUES_JOB)
     resume_dialogues(run=run, actor=person)
     return redirect("dialogue-run", run.pk)
 
@@ -203,36 +207,13 @@ def _dialogue_context(request: HttpRequest, number: str, prompt: str) -> dict[st
 
 
 def _live_context(run: DialogueRun) -> dict[str, Any]:
-    """How far it is, and what the job reports while it is at it."""
-    progress, job = compute_dialogue_progress(run), run.job
-    at_work = job is not None and not job.is_over
-    points = job.history[-8:] if job is not None and at_work else []
-    rate = {point["name"]: point["value"] for point in points}.get("turns a second")
-    turns_left = 2 * run.rounds * progress.prompts - (progress.turns + 2 * run.rounds * progress.imported)
-    return {
-        "run": run,
-        "job": job,
-        "at_work": at_work,
-        "standing": progress,
-        # What a worker that died left under way is lost, although nobody has counted it yet.
-        "lost": run.lost + (0 if at_work else progress.pending),
-        "rate": rate,
-        "minutes_left": turns_left / rate / 60 if rate else None,
-        "silent": job is not None and is_silent(job),
-        "waiting_long": job is not None and is_waiting_long(job),
-    }
+    progress, turns = compute_dialogue_progress(run), 2 * run.rounds
+    left = turns * (progress.prompts - progress.imported) - progress.turns
+    return build_live_context(run, progress, "turns a second", left=left)
 
 
-def _refuse_unlisted(run: DialogueRun) -> None:
-    refuse_unlisted_endpoints([run.endpoint, run.agent_endpoint], settings.ASSAY_ENDPOINTS, DIALOGUES_JOB)
-
-
-def _is_listed(run: DialogueRun) -> bool:
-    try:
-        _refuse_unlisted(run)
-    except Conflict:
-        return False
-    return True
+def _list_urls(run: DialogueRun) -> list[str]:
+    return [run.endpoint, run.agent_endpoint]
 
 
 def _crumbs(*parents: tuple[str, str, list[Any]], title: str) -> list[Crumb]:
