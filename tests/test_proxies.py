@@ -62,7 +62,7 @@ def test_nginx_takes_as_much_as_each_page_says_and_nothing_more():
         allowed = [most * MIB for pattern, most in limits if re.match(pattern, address)]
         assert allowed == ([view.max_body] if hasattr(view, "max_body") else []), address
         declared += bool(allowed)
-    assert declared == 3
+    assert declared == 4
 
 
 def test_caddy_has_the_limits_of_nginx():
