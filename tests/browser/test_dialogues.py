@@ -1,4 +1,7 @@
-"""Twenty dialogues of eleven turns, rated by keyboard on seven criteria from the role card to the leaderboard."""
+"""Twenty dialogues of eleven turns, rated by keyboard on seven criteria from the role card to the leaderboard.
+
+The first annotator, the adjudicator and the researcher read Chinese, the second annotator English.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from tests.annotation.views.test_jobs import Workers
 from tests.benchmark.endpoint import Messages, Reply, local_endpoint
 from tests.browser.conftest import SignIn, Violations
 from tests.browser.test_annotating import answer, press, sent
-from tests.browser.test_whole_loop import benchmark, cut_a_release, train
+from tests.browser.test_whole_loop import benchmark, cut_a_release, follow, train, translate
 from tests.support import FIXTURES, make_batch
 
 pytestmark = pytest.mark.browser
@@ -113,29 +116,29 @@ def test_from_the_role_card_to_the_leaderboard(
     wu: Person,
     he: Person,
 ) -> None:
-    for person, levels in ((lin, LIN), (chen, CHEN)):
-        page = sign_in(person)
+    for person, levels, language in ((lin, LIN, "zh-hans"), (chen, CHEN, "en")):
+        page = sign_in(person, language=language)
         page.goto("/work/")
-        expect(page.get_by_text("Greeting (scripted)")).to_be_visible()
+        expect(page.get_by_text(translate(page, "Greeting (scripted)"))).to_be_visible()
         assert page.locator(".turns > li").count() == 12  # the folded card, the greeting and ten turns
         rate(page, levels)
     assert Annotation.objects.count() == 2 * CARDS * len(MODELS)
     assert Task.objects.filter(state="disputed").count() == CARDS
-    decide_every_dispute(sign_in(wu))
+    decide_every_dispute(sign_in(wu, language="zh-hans"))
     gold = GoldLabel.objects.all()
     assert gold.count() == 7 * CARDS * len(MODELS)
     adjudicated = gold.filter(source="adjudicated")
     assert adjudicated.count() == CARDS
     assert set(adjudicated.values_list("criterion", "value")) == {("empathy", 1)}
 
-    page = sign_in(he)
+    page = sign_in(he, language="zh-hans")
     page.goto("/")
     cut_a_release(page, "gold-1", labels=7 * CARDS * len(MODELS))
     train(page)
-    page.get_by_role("link", name="Figures", exact=True).click()
-    table = page.locator("table").filter(has_text="Commonest level").filter(has_text="Fluency")
-    expect(table.get_by_role("columnheader", name="Within one level")).to_have_count(2)
-    row = table.get_by_role("row").filter(has_text="Fluency").locator("td")
+    follow(page, "Figures")
+    table = page.locator("table").filter(has_text="最常见等级").filter(has_text="流畅性")
+    expect(table.get_by_role("columnheader", name="相差不超过一级")).to_have_count(2)
+    row = table.get_by_role("row").filter(has_text="流畅性").locator("td")
     # Warm-7B had a 3 and a 4, Cold-7B two 3: all of them 3 by the lower median, which is the commonest level.
     expect(row.nth(0)).to_have_text("20")
     expect(row.nth(1)).to_contain_text("1.000")
@@ -160,24 +163,25 @@ def rate(page: Page, levels: dict[str, str]) -> None:
         else:
             press(page, *digits, "Enter")
     sent(page)
-    expect(page.get_by_role("heading", name="Nothing more for you in first")).to_be_visible()
+    heading = translate(page, "Nothing more for you in %(name)s") % {"name": "first"}
+    expect(page.get_by_role("heading", name=heading)).to_be_visible()
 
 
 def decide_every_dispute(page: Page) -> None:
     """Only what is disputed is asked: empathy, to which both were strangers."""
     page.goto("/")
-    page.get_by_role("link", name=re.compile("^Start.*first$")).click()
+    page.get_by_role("link", name=re.compile("^开始.*first$")).click()
     for number in range(CARDS):
         expect(page.locator("form[data-item]")).to_be_visible()
         page.wait_for_load_state("load")
         assert page.locator("fieldset[data-criterion]").count() == 1
         answer(page, "1", "Enter")
-        expect(page.get_by_role("heading", name="Annotator A")).to_be_visible()
+        expect(page.get_by_role("heading", name="标注员 A")).to_be_visible()
         if number < CARDS - 1:
             answer(page, "z", "Enter")
         else:
             press(page, "z", "Enter")
-    expect(page.get_by_role("heading", name="No dispute waits in first")).to_be_visible()
+    expect(page.get_by_role("heading", name="first 中没有待裁决的争议")).to_be_visible()
 
 
 def list_tops(page: Page) -> list[float]:

@@ -18,6 +18,7 @@ from django.core.handlers.base import BaseHandler
 from django.core.management import call_command
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils import translation
 from playwright.sync_api import Locator, Page, expect
 
 from annotation.models import (
@@ -147,6 +148,14 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     return requests
 
 
+def translate(page: Page, message: str) -> str:
+    """The message in the language of the page; what has no translation, such as a name, as it is."""
+    language = page.locator("html").get_attribute("lang")
+    assert language
+    with translation.override(language.lower()):
+        return translation.gettext(message)
+
+
 def at(page: Page, target: Locator) -> Locator:
     """Press Tab until the target has the focus, as a person does who has no mouse."""
     expect(target).to_be_visible()
@@ -158,17 +167,18 @@ def at(page: Page, target: Locator) -> Locator:
 
 
 def follow(page: Page, name: str, *, within: Locator | None = None) -> None:
-    at(page, (within or page.locator("body")).get_by_role("link", name=name, exact=True).first)
+    links = (within or page.locator("body")).get_by_role("link", name=translate(page, name), exact=True)
+    at(page, links.first)
     press(page, "Enter")
 
 
 def push(page: Page, name: str) -> None:
-    at(page, page.get_by_role("button", name=name, exact=True))
+    at(page, page.get_by_role("button", name=translate(page, name), exact=True))
     press(page, "Enter")
 
 
 def type_into(page: Page, label: str, text: str) -> None:
-    at(page, page.get_by_label(label, exact=True))
+    at(page, page.get_by_label(translate(page, label), exact=True))
     page.keyboard.type(text)
 
 
@@ -294,8 +304,9 @@ def train(page: Page) -> None:
     follow(page, "Train a scorer")
     type_into(page, "Name", "scorer-1")
     push(page, "Train")
-    expect(page.get_by_role("heading", name="Training", exact=True)).to_be_visible()
-    expect(page.get_by_role("heading", name="Results of the evaluation")).to_be_visible(timeout=A_WHILE)
+    expect(page.get_by_role("heading", name=translate(page, "Training"), exact=True)).to_be_visible()
+    results = page.get_by_role("heading", name=translate(page, "Results of the evaluation"))
+    expect(results).to_be_visible(timeout=A_WHILE)
 
 
 def benchmark(page: Page) -> None:
