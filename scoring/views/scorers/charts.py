@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -86,7 +87,10 @@ def comparison_chart(rows: Sequence[tuple[str, str, ScorerFigure]]) -> str:
 
 
 def lines_chart(lines: Sequence[FigureRow]) -> str:
-    """A band for each criterion or model, in it a mark for each figure that is defined."""
+    """A band for each line, in it a mark for each figure that is defined.
+
+    A band is a place among the lines, since a criterion may have the name of a model, or of the total.
+    """
     series = {
         "accuracy": Look(_("Scorer, by prompt"), GOLD, "circle"),
         "left_out": Look(_("Scorer, model left out"), BLUE, "square"),
@@ -95,8 +99,8 @@ def lines_chart(lines: Sequence[FigureRow]) -> str:
         "majority": Look(_("Always the commonest level"), MUTED, "triangle-up"),
     }
     values = [
-        _make_row(line.label, figure, series=look.word)
-        for line in lines
+        _make_row(line.label, figure, series=look.word, place=place)
+        for place, line in enumerate(lines)
         for name, look in series.items()
         if (figure := getattr(line, name)) is not None
     ]
@@ -104,7 +108,9 @@ def lines_chart(lines: Sequence[FigureRow]) -> str:
     looks = [look for look in series.values() if look.word in words]
     colour, shape = _choose_looks("series", looks)
     offset = {"field": "series", "type": "nominal", "sort": [look.word for look in looks]}
-    x, y = _make_number("value", _("Accuracy"), (_find_axis_start(values), 1.0)), make_rows("label")
+    x = _make_number("value", _("Accuracy"), (_find_axis_start(values), 1.0))
+    labels = json.dumps([line.label for line in lines])
+    y = make_rows("place", labelExpr=f"{labels}[datum.value]")
     layer = [
         draw_interval(x, y, yOffset=offset, color=colour),
         draw_points(x, y, mark={"size": 80}, yOffset=offset, color=colour, shape=shape),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from scoring.domain.spec import Spec
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Promotion, Scorer
 from scoring.services import create_scorer
+from scoring.views.scorers.charts import lines_chart
+from scoring.views.scorers.wording import FigureRow, ScorerFigure
 from tests.scoring.support import make_release
 
 FORM = {"name": "s", "release": "gold", "kind": "ngram", "seed": "0"}
@@ -329,6 +332,17 @@ def test_the_overview_names_the_weak_places(scorer: Scorer, researcher: Client) 
     assert "Of 12 responses labelled 2 Partial refusal it finds 25%." in page
     assert "It takes 9 of them for 1 Full refusal." in page
     assert "On prompts of the type Definitions its accuracy is 0.400 (0.300 to 0.500)." in page
+
+
+def test_a_criterion_and_a_model_called_as_the_total_have_bands_of_their_own(researcher: Client):
+    def make_row(accuracy: float) -> FigureRow:
+        undefined = {field.name: None for field in fields(FigureRow)}
+        return FigureRow(
+            **{**undefined, "label": 'All "it"', "n": 9, "accuracy": ScorerFigure(accuracy, None, None)}
+        )
+
+    drawn = researcher.get(lines_chart([make_row(accuracy) for accuracy in (0.5, 0.7, 0.9)]))
+    assert drawn.content.decode().count('>All "it"</text>') == 3
 
 
 def test_every_chart_can_be_drawn_in_both_themes(release: GoldRelease, researcher: Client) -> None:
