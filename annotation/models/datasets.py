@@ -26,7 +26,9 @@ class Dataset(Shareable, Authored):
 
 
 class Prompt(models.Model):
-    """``key`` is the record's own id, or the first 16 hex digits of the sha256 of its NFC text."""
+    """``key`` is the record's own id, or the first 16 hex digits of the sha256 of its NFC text. ``source`` is what it
+    was made from, such as the data that a role card sums up.
+    """
 
     dataset = models.ForeignKey(Dataset, models.PROTECT, related_name="prompts", verbose_name=_("dataset"))
     key = models.CharField(_("id"), max_length=200)
@@ -35,6 +37,7 @@ class Prompt(models.Model):
     subcomponent = models.CharField(_("subcomponent"), max_length=100, blank=True)
     language = models.CharField(_("language"), max_length=20, blank=True)
     attack_method = models.CharField(_("attack method"), max_length=100, null=True, blank=True)
+    source = models.CharField(_("source"), max_length=200, blank=True, default="", db_default="")
 
     class Meta:
         verbose_name = _("prompt")

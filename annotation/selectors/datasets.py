@@ -24,6 +24,8 @@ from annotation.models import (
 )
 from annotation.selectors.access import sealed_datasets, select_models
 
+MAX_SOURCES = 50
+
 
 def get_dataset(name: str) -> Dataset:
     dataset = Dataset.objects.filter(name=name).first()
@@ -103,27 +105,34 @@ class PartCount:
 
 @dataclass(frozen=True)
 class DatasetParts:
-    """What a dataset holds. ``models`` is None where their names are sealed for the reader."""
+    """What a dataset holds. ``models`` is None where their names are sealed for the reader; ``sources`` are those with
+    the most prompts, none where no prompt has one.
+    """
 
     prompts: int
     responses: int
     dimensions: tuple[PartCount, ...]
     languages: tuple[PartCount, ...]
+    sources: tuple[PartCount, ...]
     models: tuple[PartCount, ...] | None
     batches: tuple[Batch, ...]
 
 
 def count_parts(dataset: Dataset, person: Person) -> DatasetParts:
-    """The prompts and responses by dimension and by language, the responses by model, and the batches on them. Of a
-    model, ``prompts`` counts those that it has answered.
+    """The prompts and responses by dimension, language and source, the responses by model, and the batches on them. Of
+    a model, ``prompts`` counts those that it has answered.
     """
     prompts = Prompt.objects.filter(dataset=dataset).order_by()
     responses = Response.objects.filter(prompt__dataset=dataset).order_by()
-    cells = list(
-        prompts.values_list("dimension", "language").annotate(
-            n=Count("pk", distinct=True), answers=Count("responses")
-        )
+    n, answers = Count("pk", distinct=True), Count("responses")
+    rows = list(
+        prompts.values_list("dimension", "language").annotate(n=n, answers=answers, last=Max("source"))
     )
+    cells = [row[:4] for row in rows]
+    sources: tuple[PartCount, ...] = ()
+    if any(last_source for *_cell, last_source in rows):
+        by_source = prompts.values_list("source").annotate(n=n, answers=answers).order_by("-n", "source")
+        sources = tuple(PartCount(*row) for row in by_source[:MAX_SOURCES])
     models = None
     if not sealed_datasets(person).filter(pk=dataset.pk).exists():
         counted = responses.values_list("model__name").annotate(
@@ -135,6 +144,7 @@ def count_parts(dataset: Dataset, person: Person) -> DatasetParts:
         responses=sum(answers for *_names, answers in cells),
         dimensions=_sum_cells((dimension, n, answers) for dimension, _language, n, answers in cells),
         languages=_sum_cells((language, n, answers) for _dimension, language, n, answers in cells),
+        sources=sources,
         models=models,
         batches=tuple(
             Batch.objects.filter(Exists(Stratum.objects.filter(batch=OuterRef("pk"), dataset=dataset)))

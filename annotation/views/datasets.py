@@ -35,7 +35,7 @@ def datasets(request: HttpRequest) -> HttpResponse:
 @never_cache
 @act_required(READ_DATA)
 def dataset(request: HttpRequest, name: str) -> HttpResponse:
-    """What it holds by dimension, language and model; no model's name to somebody who judges its responses blind."""
+    """What it holds, by its parts; no model's name to somebody who judges its responses blind."""
     chosen_dataset = get_dataset(name)
     context = {
         "dataset": chosen_dataset,

@@ -100,7 +100,13 @@ def care_corpus(*, name: str = "care", prompts: int = 4, model: str = "Model 1")
     collection, _new = Collection.objects.get_or_create(name="")
     for number in range(prompts):
         prompt, _new = Prompt.objects.get_or_create(
-            dataset=dataset, key=f"问 {number}", defaults={"text": f'=Who "{number}"?\n…', "language": "zh"}
+            dataset=dataset,
+            key=f"问 {number}",
+            defaults={
+                "text": f'=Who "{number}"?\n…',
+                "language": "zh",
+                "source": "" if number else "Hotline 2019",
+            },
         )
         text = "" if number in {0, 3} else f"Answer {number} 🙂 <b>of</b> {model}\r\n\tcafé"
         turns: Sequence[Mapping[str, str]] = TURNS if number == 0 else []

@@ -37,6 +37,7 @@ class PromptRecord:
     subcomponent: str = ""
     language: str = ""
     attack_method: str | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """ESC-Eval: its role cards, dialogues and scores.
 
-Cards are a JSON array of ``id, base, res, language``; a card is a prompt, ``res`` its dimension. Dialogues and scores
-are a JSON object each, whose names are the places of the cards in their file, from 0. A dialogue is a list of lines
-with the speaker before the first colon; the model's name stands before ``_en`` or ``_zh`` in the file's name.
+Cards are a JSON array of ``id, base, res, language, source``; a card is a prompt, ``res`` its dimension. Dialogues and
+scores are a JSON object each, whose names are the places of the cards in their file, from 0. A dialogue is a list of
+lines with the speaker before the first colon; the model's name stands before ``_en`` or ``_zh`` in the file's name.
 """
 
 from __future__ import annotations
@@ -20,12 +20,19 @@ from annotation.domain.formats.base import (
     Reader,
     ResponseRecord,
 )
-from annotation.domain.formats.rows import FileRow, Rows, Source, json_items, json_members
+from annotation.domain.formats.rows import (
+    MAX_SOURCE_CHARACTERS,
+    FileRow,
+    Rows,
+    Source,
+    json_items,
+    json_members,
+)
 
 LANGUAGES = {"english": "en", "chinese": "zh"}
-# Where the card was made from, and the same card in the other language.
-LEFT_OUT = frozenset({"source", "base_biaozhu"})
-FIELDS = frozenset({"id", "base", "res", "language"})
+# The same card in the other language.
+LEFT_OUT = frozenset({"base_biaozhu"})
+FIELDS = frozenset({"id", "base", "res", "language", "source"})
 NAME = "esc_eval"
 LINES = "dialogue"
 # As the published files spell the model, and as it would be spelt.
@@ -40,6 +47,7 @@ def _read_prompts(row: FileRow) -> Iterator[PromptRecord]:
         ref=PromptRef(id=row.identifier("id"), text=row.text("base")),
         dimension=row.text("res", longest=100).strip(),
         language=_read_language(row),
+        source=row.optional("source", longest=MAX_SOURCE_CHARACTERS).strip(),
     )
 
 

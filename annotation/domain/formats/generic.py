@@ -15,12 +15,17 @@ from annotation.domain.formats.base import (
     PromptRecord,
     PromptRef,
 )
-from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, as_number
+from annotation.domain.formats.rows import (
+    MAX_LANGUAGE_CHARACTERS,
+    MAX_SOURCE_CHARACTERS,
+    FileRow,
+    as_number,
+)
 from annotation.domain.guidelines import NA, Label
 from annotation.domain.releases.gold_file import LABELS_BY_LEVEL
 
 PROMPT_FIELDS = frozenset(
-    {"id", "prompt", "dimension", "subcomponent", "language", "attack_method"},
+    {"id", "prompt", "dimension", "subcomponent", "language", "attack_method", "source"},
 )
 RESPONSE_FIELDS = frozenset({"prompt_id", "prompt", "model", "collection", "response"})
 JUDGEMENT_FIELDS = frozenset(
@@ -44,14 +49,16 @@ _TIMES = ("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y 
 _YEARS = range(1970, 9000)
 
 
-def read_prompt(row: FileRow) -> PromptRecord:
+def read_prompt(row: FileRow, ref: PromptRef | None = None) -> PromptRecord:
+    """The prompt of a row; ``ref`` where its id and its text do not stand in fields of those names."""
     return PromptRecord(
         line=row.line,
-        ref=PromptRef(id=row.identifier("id"), text=row.text("prompt")),
+        ref=ref or PromptRef(id=row.identifier("id"), text=row.text("prompt")),
         dimension=row.optional("dimension"),
         subcomponent=row.optional("subcomponent"),
         language=row.optional("language", longest=MAX_LANGUAGE_CHARACTERS),
         attack_method=row.optional("attack_method") or None,
+        source=row.optional("source", longest=MAX_SOURCE_CHARACTERS).strip(),
     )
 
 

@@ -24,6 +24,7 @@ from annotation.domain.formats.content import detect_encoding, open_utf8
 
 MAX_ID_CHARACTERS = 200
 MAX_LANGUAGE_CHARACTERS = 20
+MAX_SOURCE_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)

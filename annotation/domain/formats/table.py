@@ -39,7 +39,7 @@ from annotation.domain.formats.mapping.mapping import (
     list_fields,
     map_fields,
 )
-from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, Rows, Source
+from annotation.domain.formats.rows import FileRow, Rows, Source
 from annotation.domain.formats.tables import open_table
 
 NAME = "table"
@@ -128,16 +128,7 @@ def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
 
 
 def _read_own_prompt(row: FileRow, ref: PromptRef) -> PromptRecord | None:
-    if not ref.text:
-        return None
-    return PromptRecord(
-        line=row.line,
-        ref=ref,
-        dimension=row.optional("dimension"),
-        subcomponent=row.optional("subcomponent"),
-        language=row.optional("language", longest=MAX_LANGUAGE_CHARACTERS),
-        attack_method=row.optional("attack_method") or None,
-    )
+    return generic.read_prompt(row, ref) if ref.text else None
 
 
 def _read_judgements(row: FileRow) -> Iterator[Judgement]:

@@ -105,6 +105,7 @@ FIELD_NAMES = {
     "subcomponent": _("subcomponent"),
     "language": _("language"),
     "attack_method": _("attack method"),
+    "source": _("source"),
     "annotator": _("annotator"),
     "adjudicator": _("adjudicator"),
     "label": _("label"),
@@ -419,6 +420,7 @@ def _record_to_row(record: Record) -> dict[str, Any]:
             "subcomponent": record.subcomponent,
             "language": record.language,
             "attack_method": record.attack_method,
+            "source": record.source,
         }
     place = {
         "line": record.line,

@@ -35,7 +35,16 @@ from annotation.selectors.imports import (
 )
 from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run, lock_dataset
 
-PROMPT_COLUMNS = ("dataset_id", "key", "text", "dimension", "subcomponent", "language", "attack_method")
+PROMPT_COLUMNS = (
+    "dataset_id",
+    "key",
+    "text",
+    "dimension",
+    "subcomponent",
+    "language",
+    "attack_method",
+    "source",
+)
 RESPONSE_COLUMNS = ("prompt_id", "model_id", "collection_id", "text", "turns", "sha256")
 
 
@@ -131,6 +140,7 @@ class PromptShelf:
             subcomponent=record.subcomponent,
             language=record.language,
             attack_method=record.attack_method,
+            source=record.source,
         )
 
     def _is_same_prompt(self, record: PromptRecord, known: Prompt, first_line: int | None) -> bool:
@@ -172,7 +182,7 @@ class PromptShelf:
         return None
 
     def _note_differences(self, record: PromptRecord, known: Prompt) -> None:
-        for field in ("dimension", "subcomponent"):
+        for field in ("dimension", "subcomponent", "source"):
             value, stored_value = getattr(record, field), getattr(known, field)
             if value and value != stored_value:
                 self._intake.report.note(

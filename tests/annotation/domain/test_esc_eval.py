@@ -42,6 +42,7 @@ def test_a_role_card_is_a_prompt(tmp_path: Path) -> None:
     assert guess_format(source) == Guess(format="esc_eval", kind=PROMPTS)
     first, second = get_format("esc_eval").read_prompts(source)
     assert (first.ref.id, first.dimension, first.language) == ("101", "社会与其他", "en")
+    assert (first.source, second.source) == ("invented", "")
     assert first.ref.text == CARDS[0]["base"]
     assert (second.ref.id, second.dimension, second.language) == ("102", "工作学习", "zh")
     assert not source.unused
@@ -49,10 +50,16 @@ def test_a_role_card_is_a_prompt(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "field"),
-    [({"language": "klingon"}, "language"), ({"base": " "}, "base"), ({"res": ""}, "res")],
+    [
+        ({"language": "klingon"}, "language"),
+        ({"base": " "}, "base"),
+        ({"res": ""}, "res"),
+        ({"source": ["ESConv"]}, "source"),
+        ({"source": "x" * 201}, "source"),
+    ],
 )
 def test_a_card_that_lacks_something_names_its_place(
-    tmp_path: Path, change: dict[str, str], field: str
+    tmp_path: Path, change: dict[str, Any], field: str
 ) -> None:
     source = write(tmp_path / "cards.json", [CARDS[0], CARDS[1] | change])
     with pytest.raises(InputError) as caught:

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from annotation.core.errors import AssayError
 from annotation.domain.formats import Source
-from annotation.models import Dataset, Prompt, Response
+from annotation.models import Dataset, Person, Prompt, Response
+from annotation.selectors.datasets import count_parts
 from annotation.selectors.guidelines import get_guideline
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports import import_prompts, import_responses
@@ -34,6 +37,41 @@ def put_cards(folder: Path, languages: tuple[str, ...] = ("english",) * 3) -> No
         for place, language in enumerate(languages)
     ]
     import_prompts(source=put(folder / "cards.json", cards), format="esc_eval", dataset="cards")
+
+
+def test_the_source_of_a_card_is_on_the_page_of_its_dataset(tmp_path: Path, client: Client, ma: Person):
+    client.force_login(ma)
+    cards = [
+        {"id": number, "base": f"Card {number}", "res": "family", "language": "english", "source": source}
+        for number, source in enumerate(("ESConv", "ESConv", "AugESC"))
+    ]
+    put_cards(tmp_path)
+    page = client.get(reverse("dataset", args=["cards"])).content.decode()
+    assert 'id="sources"' not in page
+    report = import_prompts(source=put(tmp_path / "a.json", cards), format="esc_eval", dataset="sourced")
+    assert report.imported == 3
+    assert not report.notes
+    parts = count_parts(Dataset.objects.get(name="sourced"), ma)
+    assert [(part.name, part.prompts) for part in parts.sources] == [("ESConv", 2), ("AugESC", 1)]
+    page = client.get(reverse("dataset", args=["sourced"])).content.decode()
+    assert 'id="sources"' in page
+    assert "AugESC" in page
+    cards[0]["source"] = "PsyQA"
+    report = import_prompts(source=put(tmp_path / "b.json", cards), format="esc_eval", dataset="sourced")
+    assert [note for note in report.as_json()["notes"] if "has another source" in note]
+    assert Prompt.objects.get(dataset__name="sourced", key="0").source == "ESConv"
+
+
+@pytest.mark.parametrize("format_name", ["jsonl", "csv", "table"])
+def test_the_generic_formats_have_a_source(tmp_path: Path, format_name: str):
+    path = tmp_path / "prompts"
+    column = "data_source" if format_name == "table" else "source"
+    if format_name == "jsonl":
+        path.write_text(json.dumps({"prompt": "Card", column: " ESConv "}) + "\n", encoding="utf-8")
+    else:
+        path.write_text(f"prompt,{column}\nCard, ESConv \n", encoding="utf-8")
+    import_prompts(source=Source(path, path.name), format=format_name, dataset="cards")
+    assert Prompt.objects.get().source == "ESConv"
 
 
 def put_dialogues(folder: Path, places: tuple[str, ...]) -> Any:

@@ -171,6 +171,8 @@ class _BundlePacker:
                 "language": task.language,
                 "attack_method": task.attack_method,
             }
+            if task.source:
+                prompt["source"] = task.source
             lines[PROMPTS].append(f"{_encode(prompt)}\n")
         about = f'"dataset": {_word(task.dataset)}, "prompt_id": {_quoted(task.prompt_key)}'
         about += f', "model": {_word(task.model)}'
