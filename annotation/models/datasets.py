@@ -6,6 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from annotation.domain import dialogues
 from annotation.models.base import Authored
 from annotation.models.studies import Shareable
 
@@ -115,11 +116,11 @@ class DialogueFault(models.Model):
     """
 
     class Kind(models.TextChoices):
-        EMPTY = "empty", pgettext_lazy("fault", "an empty turn")
-        CUT = "cut", pgettext_lazy("fault", "a turn cut off by the limit of tokens")
-        UNMASKED = "unmasked", pgettext_lazy("fault", "the agent says that it is an AI")
-        CARD_COPIED = "card_copied", pgettext_lazy("fault", "the agent copies its role card out")
-        REPEATED = "repeated", pgettext_lazy("fault", "a side repeats itself")
+        EMPTY = dialogues.EMPTY, pgettext_lazy("fault", "an empty turn")
+        CUT = dialogues.CUT, pgettext_lazy("fault", "a turn cut off by the limit of tokens")
+        UNMASKED = dialogues.UNMASKED, pgettext_lazy("fault", "the agent says that it is an AI")
+        CARD_COPIED = dialogues.CARD_COPIED, pgettext_lazy("fault", "the agent copies its role card out")
+        REPEATED = dialogues.REPEATED, pgettext_lazy("fault", "a side repeats itself")
 
     response = models.ForeignKey(Response, models.CASCADE, related_name="faults", verbose_name=_("response"))
     kind = models.CharField(_("fault"), max_length=11, choices=Kind)

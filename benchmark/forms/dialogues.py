@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Person
-from benchmark.domain.dialogues.script import ANY_LANGUAGE, MAX_ROUNDS, MAX_TEXT_CHARACTERS
+from benchmark.domain.dialogues import ANY_LANGUAGE, MAX_ROUNDS, MAX_TEXT_CHARACTERS
 from benchmark.domain.llm_client.settings import MAX_INTEGER
 from benchmark.forms.collection import MAX_EXTRA_CHARACTERS, CollectionForm
 from benchmark.forms.leaderboards import JsonObjectField, list_endpoints

@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
 
 from annotation.core.errors import N_, NotFound
 from annotation.models import DialogueFault, Job, Person, Prompt, Response
-from benchmark.domain.dialogues.script import Script
+from benchmark.domain.dialogues import Script
 from benchmark.models import DialogueRun, DialogueTurn, FailedTurn
 from benchmark.selectors.collection import (
     CHUNK,

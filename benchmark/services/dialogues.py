@@ -17,12 +17,11 @@ from django.db import IntegrityError, transaction
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.names import check_printable_name
 from annotation.domain.datasets import response_sha256
+from annotation.domain.dialogues import AGENT, list_faults
 from annotation.models import Collection, Dataset, DialogueFault, EvaluatedModel, Person, Response
 from annotation.services import jobs
 from annotation.services.sharing import refuse_borrowed
-from benchmark.domain.dialogues.faults import list_faults
-from benchmark.domain.dialogues.script import (
-    AGENT,
+from benchmark.domain.dialogues import (
     MAX_ROUNDS,
     MODEL,
     OPENING_FAULT,
@@ -46,6 +45,7 @@ from benchmark.domain.llm_client import (
     find_key,
     send_conversations,
 )
+from benchmark.domain.llm_client.protocol import CUT
 from benchmark.domain.llm_client.settings import check_settings, select_parameters
 from benchmark.models import CollectionRun, DialogueRun, DialogueTurn, FailedTurn, PendingTurn
 from benchmark.selectors.dialogues import (
@@ -307,11 +307,9 @@ class _DialogueMaker(EndpointJob[DialogueRun]):
         run, faults, responses = self._run, {}, []
         for answer in last_answers:
             dialogue = self._dialogues[answer.key]
-            texts = [*dialogue.texts, answer.text]
-            turns = self._script.build_turns(dialogue.language, texts)
-            faults[answer.key] = list_faults(
-                dialogue.card, texts, [*dialogue.finish_reasons, answer.finish_reason]
-            )
+            turns = self._script.build_turns(dialogue.language, [*dialogue.texts, answer.text])
+            is_cut = CUT in {*dialogue.finish_reasons, answer.finish_reason}
+            faults[answer.key] = list_faults(turns, card=dialogue.card, is_cut=is_cut)
             responses.append(
                 Response(
                     prompt_id=answer.key,

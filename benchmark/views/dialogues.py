@@ -20,7 +20,7 @@ from annotation.core.http import Crumb, breadcrumbs, parse_int
 from annotation.domain.permissions import COLLECT_RESPONSES, READ_COLLECTIONS
 from annotation.models import DialogueFault
 from annotation.views.access import act_required, person_of
-from benchmark.domain.dialogues.script import ANY_LANGUAGE
+from benchmark.domain.dialogues import ANY_LANGUAGE
 from benchmark.domain.llm_client.protocol import CUT
 from benchmark.forms.dialogues import DialogueForm
 from benchmark.models import DialogueRun

@@ -167,7 +167,7 @@ def identify(model: str, messages: Sequence[Mapping[str, str]]) -> str:
 
 def list_requests_of_stored_turns() -> set[str]:
     """Of each turn that is stored, the request that led to it."""
-    from benchmark.domain.dialogues.script import build_model_messages
+    from benchmark.domain.dialogues import build_model_messages
     from benchmark.models import DialogueRun, DialogueTurn
     from benchmark.selectors.dialogues import build_script
 

@@ -42,7 +42,8 @@ class PromptRecord:
 
 @dataclass(frozen=True, slots=True)
 class ResponseRecord:
-    """A text or the turns of a dialogue. ``prompt`` is there where the file brings its prompts along.
+    """A text or the turns of a dialogue. ``prompt`` is there where the file brings its prompts along. ``is_cut``: the
+    file says that a turn was cut off by the limit of tokens.
 
     ``model`` and ``collection`` are None where the file does not say.
     """
@@ -54,6 +55,7 @@ class ResponseRecord:
     model: str | None = None
     collection: str | None = None
     prompt: PromptRecord | None = None
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ ZSTANDARD = 93
 _LOCAL_HEADER = struct.Struct("<26xHH")
 _SAMPLE = re.compile(r"samples/.+\.json")
 _ATTACHMENT = re.compile(r"attachment://([0-9a-f]{32})")
+STOPPED_BY_LIMIT = frozenset({"max_tokens", "model_length"})
 SETTINGS = (
     "temperature",
     "top_p",
@@ -155,7 +156,7 @@ def _build_fields(log: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[str
         **(evaluation.get("model_generate_config") or {}),
         **((log.get("plan") or {}).get("config") or {}),
     }
-    attachments = sample.get("attachments") or {}
+    attachments, output = sample.get("attachments") or {}, sample.get("output") or {}
     received, written = _split_messages(sample.get("messages") or [])
     return {
         "model": evaluation.get("model"),
@@ -171,7 +172,10 @@ def _build_fields(log: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[str
             {"role": turn["role"], "text": _resolve(turn["text"], attachments)}
             for turn in _build_turns(written)
         ],
-        "completion": _resolve(str((sample.get("output") or {}).get("completion") or ""), attachments),
+        "is_cut": any(
+            choice.get("stop_reason") in STOPPED_BY_LIMIT for choice in output.get("choices") or []
+        ),
+        "completion": _resolve(str(output.get("completion") or ""), attachments),
         "other_parts": sum(_count_other_parts(message.get("content")) for message in written),
         "error": (sample.get("error") or {}).get("message") if sample.get("error") else None,
         "scores": sample.get("scores") or {},
@@ -263,6 +267,7 @@ def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
         model=row.optional_name("model"),
         collection=_get_collection(row),
         prompt=prompt,
+        is_cut=row.fields["is_cut"],
     )
 
 

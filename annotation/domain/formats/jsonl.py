@@ -38,6 +38,7 @@ def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
         turns=turns,
         model=row.optional_name("model"),
         collection=row.optional_name("collection"),
+        is_cut=bool(turns) and any(turn.get("finish_reason") == "length" for turn in row.fields["turns"]),
     )
 
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, InputError
 from annotation.core.sql import write_rows
 from annotation.domain.datasets import prompt_key, response_sha256
+from annotation.domain.dialogues import begins_with_greeting, list_faults
 from annotation.domain.formats import (
     PROMPTS,
     RESPONSES,
@@ -22,7 +23,7 @@ from annotation.domain.formats import (
     Source,
 )
 from annotation.domain.guidelines import GuidelineDocument
-from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
+from annotation.models import Collection, Dataset, DialogueFault, EvaluatedModel, Prompt, Response
 from annotation.selectors.datasets import get_dataset
 from annotation.selectors.guidelines import get_guideline
 from annotation.selectors.imports import (
@@ -317,20 +318,38 @@ class ResponseShelf:
             (response.collection_id for _record, response in candidates),
         )
         lines: dict[ResponseKey, int] = {}
-        new: list[Response] = []
+        new: list[tuple[ResponseRecord, Response]] = []
         for record, response in candidates:
             place = (response.prompt_id, response.model_id, response.collection_id)
             sha256, pk = stored.setdefault(place, (response.sha256, 0))
             if place not in lines and pk == 0:
                 lines[place] = record.line
-                new.append(response)
+                new.append((record, response))
                 self._intake.report.count(is_new=True)
             elif sha256 == response.sha256:
                 self._intake.report.count(is_new=False)
             else:
                 self._intake.problems.add(self._build_contradiction(record, response, lines.get(place), pk))
-        rows = list(map(attrgetter(*RESPONSE_COLUMNS), new))
+        rows = list(map(attrgetter(*RESPONSE_COLUMNS), (response for _record, response in new)))
         write_rows(Response, RESPONSE_COLUMNS, rows, {"created_at": timezone.now()})
+        self._store_faults([(record, response) for record, response in new if response.turns])
+
+    def _store_faults(self, dialogues: Sequence[tuple[ResponseRecord, Response]]) -> None:
+        faults = {}
+        for record, response in dialogues:
+            has_card = self._intake.form.names_places or begins_with_greeting(response.turns)
+            card = response.prompt.text if has_card else None
+            if kinds := list_faults(response.turns, card=card, is_cut=record.is_cut):
+                faults[response.prompt_id, response.model_id, response.collection_id] = kinds
+                self.report.faults.update(kinds)
+        if not faults:
+            return
+        stored = find_responses(*zip(*faults, strict=True))
+        DialogueFault.objects.bulk_create(
+            DialogueFault(response_id=stored[place][1], kind=kind)
+            for place, kinds in faults.items()
+            for kind in kinds
+        )
 
     def _build_contradiction(
         self, record: ResponseRecord, response: Response, first_line: int | None, pk: int

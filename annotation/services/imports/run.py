@@ -18,6 +18,7 @@ from django.utils.translation import gettext
 
 from annotation.core.errors import N_, AssayError, InputError
 from annotation.core.names import check_name, check_printable_name
+from annotation.domain import dialogues
 from annotation.domain.formats import (
     ANNOTATIONS,
     PROMPTS,
@@ -87,6 +88,13 @@ class Problems:
 
 
 MAX_NOTES = 20
+FAULT_NOTES = {
+    dialogues.EMPTY: N_("Dialogues with an empty turn: {number}."),
+    dialogues.CUT: N_("Dialogues with a turn that the limit of tokens cut off: {number}."),
+    dialogues.UNMASKED: N_("Dialogues in which the agent says that it is an AI: {number}."),
+    dialogues.CARD_COPIED: N_("Dialogues in which the agent copies its role card out: {number}."),
+    dialogues.REPEATED: N_("Dialogues in which a side repeats itself: {number}."),
+}
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,7 @@ class ImportReport:
     """``imported`` and ``already_there`` count what the file is about: prompts, responses, or labels of people.
 
     ``made`` counts what had to be made beside it: datasets, prompts, people, a batch. ``left_out`` counts what of the
-    file was not taken, by the reason: a message with ``{number}``.
+    file was not taken, by the reason: a message with ``{number}``. ``faults`` counts the new dialogues by their faults.
     """
 
     kind: str
@@ -120,6 +128,7 @@ class ImportReport:
     notes: list[ImportNote] = field(default_factory=list)
     more_notes: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
 
     def count(self, *, is_new: bool) -> None:
         if is_new:
@@ -153,14 +162,19 @@ class ImportReport:
         for note in other.notes:
             self.note(note.template, **note.params)
         self.left_out.update(other.left_out)
+        self.faults.update(other.faults)
         self.more_notes += other.more_notes
 
     def list_notes(self) -> list[ImportNote]:
-        left_out = [ImportNote(template, {"number": number}) for template, number in self.left_out.items()]
+        numbers = [
+            *self.left_out.items(),
+            *((FAULT_NOTES[kind], n) for kind, n in sorted(self.faults.items())),
+        ]
+        counts = [ImportNote(template, {"number": number}) for template, number in numbers]
         if not self.more_notes:
-            return [*left_out, *self.notes]
+            return [*counts, *self.notes]
         return [
-            *left_out,
+            *counts,
             *self.notes,
             ImportNote(N_("… and {number} more of this kind."), {"number": self.more_notes}),
         ]
@@ -173,6 +187,7 @@ class ImportReport:
         ]
         return self._build_counts() | {
             "left_out": left_out,
+            "faults": dict(self.faults),
             "notes": [str(note) for note in self.list_notes()],
         }
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from annotation.models import Job
 from annotation.selectors.datasets import get_dataset
-from benchmark.domain.dialogues.script import ANY_LANGUAGE, MAX_ROUNDS, TEMPLATES
+from benchmark.domain.dialogues import ANY_LANGUAGE, MAX_ROUNDS, TEMPLATES
 from benchmark.management.endpoint_command import (
     EndpointCommand,
     add_settings_arguments,

@@ -102,6 +102,14 @@ def test_a_call_of_a_tool_is_a_turn_with_its_answer() -> None:
     ]
 
 
+def test_a_response_that_the_limit_cut_off_says_so(tmp_path: Path) -> None:
+    log = json.loads((LOGS / "options.json").read_text())
+    log["samples"][0]["output"]["choices"][0]["stop_reason"] = "max_tokens"
+    source = Source(tmp_path / "log.json")
+    source.path.write_text(json.dumps(log))
+    assert [record.is_cut for record in get_format("inspect").read_responses(source)] == [True, False]
+
+
 def test_repeats_are_epochs_and_the_likeliest_choice_is_the_answer() -> None:
     assert [(r.ref.id, r.collection, r.text, r.model) for r in read(RIVERS, "lm_eval")] == [
         ("rivers-0", "epoch 1", "lol", "dummy"),

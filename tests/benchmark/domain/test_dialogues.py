@@ -1,14 +1,11 @@
-"""The protocol of dialogues, and the faults that their texts show."""
+"""The protocol of dialogues."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from annotation.core.errors import AssayError
-from benchmark.domain.dialogues.faults import has_common_run, list_faults
-from benchmark.domain.dialogues.script import (
+from benchmark.domain.dialogues import (
     OPENING_FAULT,
     OPENINGS,
     TEMPLATES,
@@ -62,38 +59,3 @@ def test_the_response_begins_with_the_greeting_which_no_scorer_reads():
 def test_a_text_that_cannot_be_sent_is_refused(text: str):
     with pytest.raises(AssayError, match="greeting must have"):
         check_texts({"": text}, OPENING_FAULT)
-
-
-@pytest.mark.parametrize(
-    ("agent", "model", "reasons", "faults"),
-    [
-        (["Hi", "I lost my job."], ["Oh.", "I see."], ["stop"] * 4, []),
-        (["Hi", " "], ["Oh.", "I see."], ["stop"] * 4, ["empty"]),
-        (["Hi", "Sad"], ["Oh.", "I see."], ["stop", "length", "stop", "stop"], ["cut"]),
-        (["Hi", "As an AI language model, I cannot feel."], ["A", "B"], ["stop"] * 4, ["unmasked"]),
-        (["您好", "我是一个人工智能助手。"], ["甲", "乙"], ["stop"] * 4, ["unmasked"]),
-        (["作为AI，我没有母亲。", "嗯"], ["甲", "乙"], ["stop"] * 4, ["unmasked"]),
-        (["My brother works on AI.", "I am an aide."], ["As an AI, I listen.", "B"], ["stop"] * 4, []),
-        (["好", "我父亲是研究人工智能的。"], ["甲", "乙"], ["stop"] * 4, []),
-        (["Hi", "hi "], ["A", "B"], ["stop"] * 4, ["repeated"]),
-        (["Hi", "Yes"], ["A", "A"], ["stop"] * 4, ["repeated"]),
-        (["x" + "card " * 12, "Yes"], ["A", "B"], ["stop"] * 4, ["card_copied"]),
-    ],
-)
-def test_faults(agent: list[str], model: list[str], reasons: list[str], faults: list[str]):
-    turns = [text for pair in zip(agent, model, strict=True) for text in pair]
-    assert list_faults("Age: 30. " + "card " * 12, turns, reasons) == faults
-
-
-@given(st.text("ab", max_size=30), st.text("ab", max_size=30), st.integers(1, 8))
-def test_a_common_run_is_the_longest_common_substring(first: str, second: str, length: int):
-    longest = max(
-        (
-            end - start
-            for start in range(len(first))
-            for end in range(start + 1, len(first) + 1)
-            if first[start:end] in second
-        ),
-        default=0,
-    )
-    assert has_common_run(first, second, length) == (longest >= length)

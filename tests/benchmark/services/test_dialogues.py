@@ -33,7 +33,7 @@ from annotation.models import (
 from annotation.services import jobs
 from annotation.services.people.people import set_roles
 from annotation.services.studies import find_or_make_study
-from benchmark.domain.dialogues.script import TEMPLATES
+from benchmark.domain.dialogues import TEMPLATES
 from benchmark.models import DialogueRun, DialogueTurn, FailedTurn, PendingTurn
 from benchmark.selectors.dialogues import (
     compute_dialogue_progress,

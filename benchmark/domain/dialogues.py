@@ -12,11 +12,12 @@ from typing import Any
 
 from annotation.core.errors import N_, AssayError
 from annotation.domain.annotations import MARKABLE, OPENING
+from annotation.domain.dialogues import AGENT
 from benchmark.domain.llm_client.protocol import replace_unstorable
 
 ANY_LANGUAGE = ""
-AGENT, MODEL = "user", MARKABLE
-"""The roles of the two sides in the response."""
+MODEL = MARKABLE
+"""The role of the model under test in the response; the other side is the agent."""
 CARD = "{card}"
 MAX_ROUNDS = 50
 MAX_TEXT_CHARACTERS = 40_000

@@ -1,1 +1,0 @@
-"""Dialogues between an agent, which plays a role card, and the model under test. Pure."""
