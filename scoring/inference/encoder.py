@@ -81,6 +81,13 @@ def take_both_ends(tokens: Sequence[int], budget: int) -> list[int]:
     return list(tokens[: size - tail]) + list(tokens[len(tokens) - tail :])
 
 
+class PairTokens(NamedTuple):
+    """A prompt and a response as one row of ids; ``is_cut`` where a part of them is left out."""
+
+    tokens: list[int]
+    is_cut: bool
+
+
 class TokenReader:
     """Turns texts into token ids: one template, cut where it is too long, with the ends marked."""
 
@@ -105,6 +112,10 @@ class TokenReader:
 
     def read(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """Prompt and response together, in the template."""
+        return [row.tokens for row in self.read_rows(pairs)]
+
+    def read_rows(self, pairs: Sequence[Pair]) -> list[PairTokens]:
+        """The same, and of each whether it is longer than a row."""
         budget = max(self.max_tokens - self.template_length, 0)
         prompts = self.tokenise([prompt for prompt, _response in pairs])
         responses = self.tokenise([response for _prompt, response in pairs])
@@ -120,17 +131,9 @@ class TokenReader:
                 self._after,
                 self._end,
             )
-            rows.append([token for part in ids for token in part])
+            is_cut = len(long_prompt) + len(long_response) > budget
+            rows.append(PairTokens([token for part in ids for token in part], is_cut))
         return rows
-
-    def count_cut(self, pairs: Sequence[Pair]) -> int:
-        """How many pairs are longer than a row, so that ``read`` leaves a part of them out."""
-        budget = max(self.max_tokens - self.template_length, 0)
-        prompts = self.tokenise([prompt for prompt, _response in pairs])
-        responses = self.tokenise([response for _prompt, response in pairs])
-        return sum(
-            len(prompt) + len(response) > budget for prompt, response in zip(prompts, responses, strict=True)
-        )
 
     def read_texts(self, texts: Sequence[str]) -> list[list[int]]:
         """Each text alone: of one that is too long both ends."""

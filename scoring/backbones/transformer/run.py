@@ -105,12 +105,15 @@ class TokenRow:
 
 @dataclass(frozen=True)
 class TrainingMaterial:
-    """Rows to learn from, rows held out, and by head for each level its weight and how often it is learned from."""
+    """Rows to learn from, rows held out, and by head for each level its weight and how often it is learned from.
+
+    ``cut`` counts the examples, learned from or not, that are longer than a row."""
 
     learn: list[TokenRow]
     check: list[TokenRow]
     weights: list[list[float]]
     counts: list[list[int]]
+    cut: int
 
     @property
     def watched(self) -> list[TokenRow]:

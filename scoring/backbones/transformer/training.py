@@ -89,7 +89,7 @@ def fit_transformer(
         "validation": {"by": split_basis, "n": len(material.check)},
         "memory_gib": needs.to_json(),
         "cut": {
-            "n": pretrained.reader.count_cut([(example.prompt, example.response) for example in examples]),
+            "n": material.cut,
             "of": len(examples),
             "max_tokens": pretrained.reader.max_tokens,
         },
@@ -121,13 +121,15 @@ def read_material(
 ) -> tuple[TrainingMaterial, str]:
     """What is learned from and what is held out, as the network sees it; and how it was held out."""
     held, split_basis = hold_out_rows(examples, learning)
-    rows = read_rows(examples, heads, learning, pretrained)
+    tokens = pretrained.reader.read_rows([(example.prompt, example.response) for example in examples])
+    rows = build_rows(examples, heads, learning, [row.tokens for row in tokens])
     learn = [row for row, out in zip(rows, held, strict=True) if row is not None and not out]
     check = [row for row, out in zip(rows, held, strict=True) if row is not None and out]
     counts = [_count_targets(learn, i, len(head.values)) for i, head in enumerate(heads)]
     balance = pretrained.spec.settings.balance
     weights = [level_weights(dict(enumerate(count)), balance) for count in counts]
-    return TrainingMaterial(learn, check, weights, counts), split_basis
+    cut = sum(row.is_cut for row in tokens)
+    return TrainingMaterial(learn, check, weights, counts, cut), split_basis
 
 
 def _count_targets(rows: Sequence[TokenRow], head: int, levels: int) -> list[int]:
@@ -135,11 +137,13 @@ def _count_targets(rows: Sequence[TokenRow], head: int, levels: int) -> list[int
     return [targets.count(level) for level in range(levels)]
 
 
-def read_rows(
-    examples: Sequence[Example], heads: Sequence[Head], learning: frozenset[str], pretrained: Pretrained
+def build_rows(
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    learning: frozenset[str],
+    tokens: Sequence[list[int]],
 ) -> list[TokenRow | None]:
     """Each example; None for one that no head can learn from."""
-    tokens = pretrained.reader.read([(example.prompt, example.response) for example in examples])
     rows: list[TokenRow | None] = []
     for example, ids in zip(examples, tokens, strict=True):
         targets = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -223,10 +224,29 @@ def test_a_long_text_is_cut_to_the_limit_and_keeps_its_ends():
     # [CLS] + "Prompt:\n" + prompt + "\n\nResponse:\n" + response + [SEP]: 1 + 8 + 12 + 1 = 22 of the 40
     # are fixed; of the 18 left 4 are the prompt's, the response has 7 from each end.
     text = reader.tokenizer.convert_ids_to_tokens(ids)
-    assert reader.count_cut([("x" * 50, "b" + "y" * 100), ("x" * 6, "y" * 12), ("x" * 6, "y" * 13)]) == 2
+    rows = reader.read_rows([("x" * 50, "b" + "y" * 100), ("x" * 6, "y" * 12), ("x" * 6, "y" * 13)])
+    assert [row.is_cut for row in rows] == [True, False, True]
     assert len(ids) == 40
     assert text[9:13] == ["x", "x", "x", "q"]
     assert "".join(text[25:39]) == "b" + "y" * 12 + "z"
+
+
+def test_the_card_counts_the_examples_that_were_cut_while_they_are_tokenised_once(
+    encoder: str, monkeypatch: pytest.MonkeyPatch
+):
+    rows = eight()
+    longer = [replace(row, response="y" * 200) if i < 3 else row for i, row in enumerate(rows)]
+    tokenised: Counter[str] = Counter()
+    tokenise = TokenReader.tokenise
+
+    def count(reader: TokenReader, texts: Sequence[str]) -> list[list[int]]:
+        tokenised.update(texts)
+        return tokenise(reader, texts)
+
+    monkeypatch.setattr(TokenReader, "tokenise", count)
+    scorer = tiny(encoder, rounds=1, max_tokens=64).fit(longer, [COMPLIANCE])
+    assert scorer.details["cut"] == {"n": 3, "of": 8, "max_tokens": 64}  # type: ignore[attr-defined]
+    assert tokenised["y" * 200] == 3  # once for each example
 
 
 def test_a_template_stands_around_both_texts_and_is_kept_with_the_weights(encoder: str, tmp_path: Path):
