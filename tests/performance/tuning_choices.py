@@ -1,83 +1,281 @@
-"""Whether an ordinal loss and balanced classes help when an encoder is fine-tuned on XSTest; prints a Markdown table.
+"""Whether another loss, form or balance helps a scorer, with intervals; prints a Markdown table.
 
-    python -m tests.performance.tuning_choices [--encoder DIR] [--of 3] [--folds 2] [--threads 1] [--json FILE]
+    python -m tests.performance.tuning_choices [--data dialogues ratings products films xstest]
+        [--scorers rates ngram embedding tuned] [--choices "ordinal 1"] [--of 1] [--folds 5] [--seeds 0 1]
+        [--set KEY=VALUE ..] [--encoder DIR] [--threads 1] [--keep FOLDER]
 
-Each choice of ``TransformerSettings`` is trained on the same folds by prompt, of every Nth response, with one seed, and
-the folds' predictions are pooled: accuracy, macro-F1, mean absolute distance in levels, calibration error. With
-``--json`` each choice's predictions are kept as they come, so that a stopped run goes on with the next choice.
+``dialogues``: Lend an Ear's fifty under six criteria of five levels, each its own prompt, by the median of three
+experts; ``ratings``: every rating of an expert or of the crowd is an example. ``products`` (five levels) and ``films``
+(nine): sentences of reviews by the median of many people. ``xstest``: three levels. ``--of N`` takes about one example
+in N.
+
+Each choice learns and predicts the same of five folds by prompt, of each seed, and the folds are pooled. The figures
+are means over the seeds, and over the criteria where there are several; *levels off* is the mean absolute distance in
+levels. The last two differences are to the scorer's first choice, over the same labels, with a 95% interval over
+prompts. With ``--keep`` each fold's predictions are kept as they come, so that a stopped run goes on.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 import time
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
+import numpy.typing as npt
 
-from scoring.backbones.transformer.training import fit_transformer
+from scoring.backbones import embedding
+from scoring.backbones.linear import FeatureExtractor, LinearRecipe, fit_calibrated
+from scoring.backbones.ngram import NgramBackbone
+from scoring.backbones.transformer.backbone import TransformerBackbone
+from scoring.domain.backbone import FitProgress, Learner, Report, ignore_progress
+from scoring.domain.calibration import TINY
+from scoring.domain.evaluation.baselines import RulesBackbone
+from scoring.domain.evaluation.cross_validation import Evaluation, evaluate_splits
+from scoring.domain.evaluation.outcomes import Draws, Outcomes, Statistic, collect_outcomes
 from scoring.domain.spec import Spec, TransformerSettings
-from scoring.domain.training_data import splits_by_prompt
-from tests.performance.scorer_xstest import accuracy, calibration_error, find_small_encoder, macro_f1, truth
-from tests.scoring.xstest import HEAD, examples
+from scoring.domain.training_data import Example, Head, Prediction, splits_by_prompt
+from scoring.inference.ngram import AnyHead, Form, list_distributions
+from tests.performance.scorer_xstest import find_small_encoder
+from tests.scoring import lend_an_ear, snippets, xstest
 
-CHOICES = {
-    "as it comes (balance 0.5)": {},
-    "balance 0": {"balance": 0.0},
-    "balance 1": {"balance": 1.0},
+DATA: Mapping[str, tuple[Callable[[], list[Example]], Sequence[Head]]] = {
+    "dialogues": (lend_an_ear.settled_dialogues, lend_an_ear.HEADS),
+    "ratings": (lend_an_ear.rated_dialogues, lend_an_ear.HEADS),
+    "products": (snippets.read_products, [snippets.PRODUCTS]),
+    "films": (snippets.read_films, [snippets.FILMS]),
+    "xstest": (xstest.examples, [xstest.HEAD]),
+}
+SCORERS = ("rates", "ngram", "embedding", "tuned")
+FORMS: Mapping[str, tuple[Form, ...]] = {
+    "chosen on inner folds": ("multinomial", "cumulative"),
+    "multinomial": ("multinomial",),
+    "cumulative": ("cumulative",),
+}
+TUNED: Mapping[str, dict[str, float]] = {
+    "ordinal 0": {},
     "ordinal 0.5": {"ordinal": 0.5},
     "ordinal 1": {"ordinal": 1.0},
+    "ordinal 2": {"ordinal": 2.0},
+    "balance 0": {"balance": 0.0},
+    "balance 1": {"balance": 1.0},
 }
+RESAMPLES = 2000
+HEADER = (
+    *("accuracy", "macro-F1", "within one", "levels off", "quadratic kappa", "log loss", "calibration error"),
+    *("levels off, difference", "log loss, difference", "seconds"),
+)
+
+
+@dataclass(frozen=True)
+class LinearPredictor:
+    features: FeatureExtractor
+    heads: Sequence[AnyHead]
+
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
+        return list_distributions(self.heads, self.features.extract(examples))
+
+
+@dataclass(frozen=True)
+class LinearForms:
+    """A linear scorer that may take these forms of a head alone."""
+
+    scorer: str
+    forms: tuple[Form, ...]
+    recipe: LinearRecipe = field(repr=False)
+
+    def fit(
+        self,
+        examples: Sequence[Example],
+        heads: Sequence[Head],
+        *,
+        seed: int = 0,
+        report: Report = ignore_progress,
+        checkpoints: Path | None = None,
+    ) -> LinearPredictor:
+        fit = fit_calibrated(replace(self.recipe, forms=self.forms), examples, heads, seed=seed)
+        return LinearPredictor(fit.features, fit.heads)
+
+
+def match_nothing(response: str) -> bool:
+    return False
+
+
+def build_choices(scorer: str, encoder: str, settings: TransformerSettings) -> dict[str, Learner]:
+    """By name; the first is what the others are compared with."""
+    if scorer == "rates":
+        return {"the commonest level": RulesBackbone(match_nothing)}
+    if scorer == "tuned":
+        return {
+            name: TransformerBackbone(
+                Spec("encoder", encoder, "full", settings=replace(settings, **changes))  # type: ignore[arg-type]
+            )
+            for name, changes in TUNED.items()
+        }
+    recipe = NgramBackbone().recipe if scorer == "ngram" else embedding.recipe(Spec("encoder", encoder))
+    return {name: LinearForms(scorer, forms, recipe) for name, forms in FORMS.items()}
+
+
+def read_rows(name: str, of: int) -> tuple[list[Example], Sequence[Head]]:
+    read, heads = DATA[name]
+    return [row for row in read() if sum(row.key.encode()) % of == 0], heads
+
+
+@dataclass(frozen=True)
+class Results:
+    """The evaluations of one choice, one for each seed, and the errors of each label in them."""
+
+    evaluations: Sequence[Evaluation]
+    outcomes: Sequence[Outcomes]
+    """Of each seed and criterion."""
+
+    @classmethod
+    def collect(
+        cls,
+        rows: Sequence[Example],
+        heads: Sequence[Head],
+        evaluations: Sequence[Evaluation],
+        rates: Sequence[Evaluation],
+    ) -> Results:
+        outcomes = [
+            collect_outcomes(rows, own.predictions, head, learned.predictions)
+            for own, learned in zip(evaluations, rates, strict=True)
+            for head in heads
+        ]
+        return cls(evaluations, outcomes)
+
+    def list_figures(self) -> list[float]:
+        metrics = [evaluation.metrics for evaluation in self.evaluations]
+        kappas = [
+            figures["quadratic_kappa"] or 0.0 for each in metrics for figures in each["by_criterion"].values()
+        ]
+        return [
+            *(np.mean([each[name]["value"] for each in metrics]) for name in ("accuracy", "macro_f1")),
+            np.mean([each["within_one"]["value"] for each in metrics]),
+            np.concatenate(self.list_distances()).mean(),
+            np.mean(kappas),
+            np.concatenate(self.list_losses()).mean(),
+            np.mean([each["calibration_error"] for each in metrics]),
+        ]
+
+    def list_distances(self) -> list[npt.NDArray[Any]]:
+        return [np.abs(each.predicted - each.truth).astype(float) for each in self.outcomes]
+
+    def select_learned(self) -> list[Outcomes]:
+        """The labels whose level the fold had learned: of another it can know nothing."""
+        return [each.select(_select_right(each, each.rates) > 0) for each in self.outcomes]
+
+    def list_losses(self) -> list[npt.NDArray[Any]]:
+        return [-np.log(np.maximum(_select_right(each, each.shares), TINY)) for each in self.select_learned()]
+
+    def list_differences(self, base: Results, draws: Draws) -> list[str]:
+        parts = (
+            (self.outcomes, self.list_distances(), base.list_distances()),
+            (self.select_learned(), self.list_losses(), base.list_losses()),
+        )
+        return [
+            format_difference(draws.mean_of_hits(outcomes, [a - b for a, b in zip(own, theirs, strict=True)]))
+            for outcomes, own, theirs in parts
+        ]
+
+
+def _select_right(outcomes: Outcomes, shares: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    assert shares is not None
+    right: npt.NDArray[Any] = shares[np.arange(len(outcomes.truth)), outcomes.truth]
+    return right
+
+
+def format_difference(statistic: Statistic) -> str:
+    value, low, high = (statistic[name] for name in ("value", "low", "high"))
+    if low is None or high is None:
+        return f"{value:+.3f}"
+    return f"{value:+.3f} ({low:+.3f} to {high:+.3f})"
+
+
+def tell_folds(words: str) -> Report:
+    """On standard error, each fold as it begins."""
+    begun: list[int | None] = []
+
+    def report(progress: FitProgress) -> None:
+        if progress.part not in begun:
+            begun.append(progress.part)
+            print(f"{words}, fold {progress.part}/{progress.parts}", file=sys.stderr, flush=True)
+
+    return report
+
+
+def evaluate_seeds(
+    words: str, learner: Learner, rows: Sequence[Example], heads: Sequence[Head], options: argparse.Namespace
+) -> list[Evaluation]:
+    return [
+        evaluate_splits(
+            learner,
+            rows,
+            heads,
+            splits_by_prompt(rows, seed=seed)[: options.folds],
+            seed=seed,
+            report=tell_folds(f"{words}, seed {seed}"),
+            checkpoints=options.keep and options.keep / words.replace(" ", "-") / str(seed),
+        )
+        for seed in options.seeds
+    ]
+
+
+def print_data(data: str, options: argparse.Namespace) -> None:
+    rows, heads = read_rows(data, options.of)
+    draws = Draws.draw_prompts(rows, resamples=RESAMPLES)
+    labels = sum(len(row.labels) for row in rows)
+    print(f"\n{data}: {len(rows)} examples, {len(draws.weights)} prompts, {labels} labels\n")
+    print(f"| scorer | choice | {' | '.join(HEADER)} |\n| --- | --- |{' ---: |' * len(HEADER)}")
+    settings = TransformerSettings().with_assignments(options.set)
+    baseline = build_choices("rates", "", settings)["the commonest level"]
+    rates = evaluate_seeds(f"{data} rates", baseline, rows, heads, options)
+    for scorer in options.scorers:
+        base: Results | None = None
+        for name, learner in build_choices(scorer, options.encoder, settings).items():
+            if options.choices and name not in options.choices and base is not None:
+                continue
+            began = time.perf_counter()
+            evaluations = evaluate_seeds(f"{data} {scorer} {name}", learner, rows, heads, options)
+            results = Results.collect(rows, heads, evaluations, rates)
+            cells = [f"{figure:.3f}" for figure in results.list_figures()]
+            cells += results.list_differences(base, draws) if base else ["", ""]
+            print(
+                f"| {scorer} | {name} | {' | '.join(cells)} | {time.perf_counter() - began:.0f} |", flush=True
+            )
+            base = base or results
+
+
+def limit_torch_threads(threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--data", nargs="+", choices=list(DATA), default=["dialogues"])
+    parser.add_argument("--scorers", nargs="+", choices=SCORERS, default=list(SCORERS))
+    parser.add_argument("--choices", nargs="+", help="beside the first one of each scorer; all")
+    parser.add_argument("--of", type=int, default=1)
+    parser.add_argument("--folds", type=int, default=5, help="so many of the five are predicted")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--set", nargs="+", default=[], help="settings of the tuned encoder")
     parser.add_argument(
         "--encoder", default=find_small_encoder(), help="a folder of Hugging Face; %(default)s"
     )
-    parser.add_argument("--of", type=int, default=3)
-    parser.add_argument("--folds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", type=Path, default=None)
+    parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    rows = examples()
-    rows = [row for row in rows if sum(row.key.encode()) % options.of == 0]
-    splits = splits_by_prompt(rows, k=5)[: options.folds]
-    tested = [i for split in splits for i in split.test]
-    right = truth([rows[i] for i in tested])
-    results = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
-    print(f"{len(rows)} responses, {options.folds} of 5 folds, {len(tested)} predicted\n")
-    print(
-        "| choice | accuracy | macro-F1 | levels off | ECE | seconds |\n| --- | ---: | ---: | ---: | ---: | ---: |"
-    )
-    for name, choice in CHOICES.items():
-        if name not in results:
-            began, fold_shares = time.perf_counter(), []
-            for split in splits:
-                spec = Spec(
-                    "encoder", options.encoder, "full", settings=replace(TransformerSettings(), **choice)
-                )
-                fitted = fit_transformer(spec, [rows[i] for i in split.train], [HEAD])
-                predictions = fitted.predict([rows[i] for i in split.test])
-                fold_shares += [
-                    [prediction[HEAD.criterion][value] for value in HEAD.values] for prediction in predictions
-                ]
-            results[name] = {"shares": fold_shares, "seconds": time.perf_counter() - began}
-            if options.json:
-                options.json.write_text(json.dumps(results))
-        shares = np.array(results[name]["shares"])
-        off = np.abs(shares.argmax(axis=1) - right).mean()
-        figures = [accuracy(shares, right), macro_f1(shares, right), off, calibration_error(shares, right)]
-        print(
-            f"| {name} | {' | '.join(f'{figure:.4f}' for figure in figures)} | {results[name]['seconds']:.0f} |",
-            flush=True,
-        )
+    limit_torch_threads(options.threads)
+    for data in options.data:
+        print_data(data, options)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import os
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 from scoring.domain.training_data import Distribution, Example, Head, transcript
@@ -77,6 +78,24 @@ def examples() -> list[Example]:
         )
         for name, turns in sorted(read_dialogues().items())
         if name in ratings
+    ]
+
+
+def settled_dialogues() -> list[Example]:
+    """All fifty, each its own prompt: the opening, which is one of three, is in the transcript and groups nothing."""
+    return [replace(example, prompt="") for example in examples()]
+
+
+def rated_dialogues() -> list[Example]:
+    """Each rating of an expert or of the crowd by itself, under the dialogue; what somebody left out is not there."""
+    ratings: dict[str, list[dict[str, int]]] = read_ratings()
+    for row in _read_rows("crowd_annotations.csv"):
+        labels = {criterion: int(float(row[criterion])) for criterion in CRITERIA if row[criterion]}
+        ratings[row["conversation_id"]].append(labels)
+    return [
+        replace(example, key=f"{example.key} {place}", labels=labels)
+        for example in settled_dialogues()
+        for place, labels in enumerate(ratings[example.key])
     ]
 
 
