@@ -41,7 +41,9 @@ from tests.test_everyone_everywhere import (
 )
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-BASIC_KINDS = frozenset({"not signed in", "in no group", *ROLES})
+BASIC_KINDS = frozenset(
+    {"not signed in", "in no group", *ROLES, "annotator without the group", "adjudicator without the group"}
+)
 SAFE = frozenset({"GET", "HEAD"})
 REFUSED = frozenset({403, 404, 405})
 # What only members of the world's batch, and whoever holds its claims, are given.
@@ -227,8 +229,8 @@ def make_expired_token(person: Person) -> Client:
 def requests(
     kinds: Sequence[Kind], share: float = 1.0, seed: int = 0
 ) -> Iterator[tuple[str, list[str], str, Kind]]:
-    """Name, parameters, method and kind of people of each request: the GETs and POSTs of strangers and of each role,
-    here and in another study, and of all the others a share drawn by ``seed``.
+    """Name, parameters, method and kind of people of each request: the GETs and POSTs of strangers, of each role,
+    here and in another study, and of who lost theirs, and of all the others a share drawn by ``seed``.
     """
     rng = random.Random(seed)
     for name, parameters in ADDRESSES:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from django.db.models import OuterRef
 from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict, NotFound, Unprocessable
@@ -21,6 +22,7 @@ from annotation.models import (
     Person,
     Task,
 )
+from annotation.selectors.access import build_role_filter
 from annotation.selectors.guidelines import list_shipped
 from annotation.selectors.studies import find_study_id
 from annotation.services.audit import record
@@ -78,7 +80,9 @@ def publish_guideline(*, guideline: Guideline, actor: Person | None = None) -> G
 
 def record_introduction(*, batch: str, person: Person, role: str = "") -> None:
     """The person has read the introduction of the batch's guideline version; twice is once. Without a role: any."""
-    memberships = Membership.objects.filter(batch__name=batch, person=person, active=True)
+    memberships = Membership.objects.filter(
+        build_role_filter(OuterRef("role")), batch__name=batch, person=person, active=True
+    )
     if role:
         memberships = memberships.filter(role=role)
     guideline = memberships.values_list("batch__guideline", flat=True).first()

@@ -25,6 +25,7 @@ from annotation.models import (
     Draft,
     GoldLabel,
     Guideline,
+    IntroductionReading,
     Person,
     Task,
     Verdict,
@@ -61,7 +62,16 @@ def on(assignment: UUID, call: str) -> str:
 
 
 def rows() -> list[list[Any]]:
-    tables = (Assignment, Annotation, Verdict, Adjudication, GoldLabel, Draft, Task)
+    tables = (
+        Assignment,
+        Annotation,
+        Verdict,
+        Adjudication,
+        GoldLabel,
+        Draft,
+        Task,
+        IntroductionReading,
+    )
     return [list(model.objects.order_by("pk").values()) for model in tables]
 
 
@@ -96,6 +106,7 @@ def test_an_annotator_without_the_group_is_refused_by_every_call(
     before = rows()
     calls = {
         f"batches/{batch.name}/next": {},
+        f"batches/{batch.name}/guideline": {},
         on(held.pk, "submit"): WORK,
         on(done.pk, "submit"): WORK,
         on(done.pk, "revise"): WORK,
@@ -105,7 +116,8 @@ def test_an_annotator_without_the_group_is_refused_by_every_call(
     }
     answers = {path: post(lin, path, body) for path, body in calls.items()}
     # Who has no role in the study is told that there is no such batch.
-    expected = dict.fromkeys(calls, 403) | ({} if left else {f"batches/{batch.name}/next": 404})
+    not_there = {"guideline"} if left else {"guideline", "next"}
+    expected = dict.fromkeys(calls, 403) | {f"batches/{batch.name}/{call}": 404 for call in not_there}
     assert {path: answer.status_code for path, answer in answers.items()} == expected
     assert {answer.json()["error"]["code"] for answer in answers.values() if answer.status_code == 403} == {
         "forbidden"
