@@ -178,8 +178,8 @@ class Results:
             (self.select_learned(), self.list_losses(), base.list_losses()),
         )
         return [
-            format_difference(draws.mean_of_hits(outcomes, [a - b for a, b in zip(own, theirs, strict=True)]))
-            for outcomes, own, theirs in parts
+            format_difference(draws.mean_of_hits(outcomes, [a - b for a, b in zip(own, other, strict=True)]))
+            for outcomes, own, other in parts
         ]
 
 
