@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from abc import abstractmethod
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,13 +19,65 @@ from annotation.models import Job
 from annotation.services import jobs
 from benchmark.domain.llm_client.settings import MAX_SYSTEM_CHARACTERS
 from benchmark.management.arguments import setting
+from benchmark.models import EndpointRun
+from benchmark.selectors.endpoint_runs import RunProgress
 from benchmark.services.endpoint_runs import CONCURRENCY, TIMEOUT
+
+JOB_COUNTS = ("answers", "requests", "retries", "limited", "waited", "seconds", "per_second", "lost")
 
 
 class EndpointCommand(AssayCommand):
-    """``progress_formats`` says how the newest values of the job's curves are printed beside the bar."""
+    """``unit`` is what it fills, one each prompt. ``progress_formats`` says how the newest values of the job's curves
+    are printed beside the bar.
+    """
 
+    unit: str
     progress_formats: Mapping[str, str]
+
+    @abstractmethod
+    def start_run(self, options: Mapping[str, Any], *, send: bool) -> EndpointRun:
+        """Begin the run of these options, or go on with it."""
+
+    @abstractmethod
+    def measure_run(self, run: Any) -> tuple[RunProgress, Mapping[str, Any]]:
+        """How far it is, and what else is counted of it."""
+
+    @abstractmethod
+    def show_counts(self, data: Mapping[str, Any]) -> None:
+        """Print how far it is for a person."""
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        run = self.start_run(options, send=options["detach"])
+        assert run.job is not None
+        if options["detach"]:
+            return {"run": run.pk, "job": run.job.pk, "state": run.job.state}
+        job = self.run_watched(run.job)
+        run.refresh_from_db()
+        progress, counts = self.measure_run(run)
+        return {
+            "run": run.pk,
+            "job": job.pk,
+            "state": job.state,
+            "error": job.error,
+            "model": run.model.name,
+            "dataset": run.dataset.name,
+            "collection": run.collection.name,
+            "prompts": progress.prompts,
+            "stored": progress.stored,
+            "left": progress.left,
+            "failed": progress.failed,
+            **counts,
+            **{name: job.result.get(name, 0) for name in JOB_COUNTS},
+            "lost_in_all": run.lost,
+        }
+
+    def show(self, data: dict[str, Any]) -> None:
+        if data["state"] == Job.State.QUEUED:
+            self.stdout.write(f"job {data['job']} is queued: a worker does it")
+            return
+        self.show_counts(data)
+        if data["state"] != Job.State.DONE or data["left"]:
+            self._show_stop(data)
 
     def add_pace_arguments(self, parser: ArgumentParser, unit: str) -> None:
         parser.add_argument("--concurrency", type=int, default=CONCURRENCY, help=f"{unit} at once")
@@ -44,13 +97,13 @@ class EndpointCommand(AssayCommand):
         self._is_whole = data["state"] in {Job.State.DONE, Job.State.QUEUED}
         super()._print(data, as_json=as_json)
 
-    def show_stop(self, data: Mapping[str, Any], unit: str) -> None:
+    def _show_stop(self, data: Mapping[str, Any]) -> None:
         """Why it did not come to its end, and how it goes on."""
-        lost = data["lost"]
+        lost, left = data["lost"], f"{data['left']} {self.unit}"
         reasons = {"done": "Some got no answer.", "failed": f"Stopped: {data['error']}"}
         self.stderr.write(
             f"{reasons.get(data['state'], 'Stopped.')} {lost} answer{'s' * (lost != 1)} under way"
-            f" {'were' if lost != 1 else 'was'} lost. The same command goes on with the {data['left']} {unit} left."
+            f" {'were' if lost != 1 else 'was'} lost. The same command goes on with the {left} left."
         )
 
     def run_watched(self, job: Job) -> Job:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet
 
-from annotation.core.errors import N_, NotFound
-from annotation.models import Job, Person, Prompt, Response
+from annotation.core.errors import N_
+from annotation.models import Person
 from benchmark.domain.llm_client.protocol import CUT
-from benchmark.models import CollectedResponse, CollectionRun, EndpointRun, FailedRequest
-from benchmark.selectors.leaderboards.runs import list_open_datasets, refuse_sealed_dataset
+from benchmark.models import CollectedResponse, CollectionRun, FailedRequest
+from benchmark.selectors.endpoint_runs import (
+    CHUNK,
+    RunProgress,
+    get_run,
+    leave_unanswered,
+    list_unanswered,
+    measure_run,
+)
 
-CHUNK = 200
 REPLACED = "\ufffd"
 SAMPLE_SIZE = 5
 PAUSE = 600.0
@@ -23,85 +28,8 @@ PAUSE = 600.0
 BINS = 60
 
 
-def list_collection_runs() -> QuerySet[CollectionRun]:
-    return CollectionRun.objects.select_related("model", "dataset", "collection", "job", "created_by")
-
-
 def get_collection_run(person: Person, number: int | None) -> CollectionRun:
-    """The one of this number; Forbidden for who judges responses to its dataset blind."""
-    run = list_collection_runs().filter(pk=number).first() if number is not None else None
-    if run is None:
-        raise NotFound(N_("There is no such response collection."))
-    refuse_sealed_dataset(person, run.dataset)
-    return run
-
-
-@dataclass(frozen=True)
-class CollectionRunRow:
-    """``stored`` of ``prompts`` have a response, wherever it came from."""
-
-    run: CollectionRun
-    prompts: int
-    stored: int
-    failed: int
-
-
-def list_collection_rows(person: Person) -> list[CollectionRunRow]:
-    """All but those on datasets that the person judges blind, the newest first."""
-    runs = list(
-        list_collection_runs()
-        .filter(dataset__in=list_open_datasets(person))
-        .annotate(n_failed=Count("failures"))  # the one join, so that it counts right
-    )
-    prompts, stored = count_prompts(runs), count_responses(runs)
-    return [
-        CollectionRunRow(run, prompts.get(run.dataset_id, 0), stored.get(get_place(run), 0), run.n_failed)
-        for run in runs
-    ]
-
-
-RunPlace = tuple[int, int, int]
-"""Dataset, model and collection: whose responses a run gathers."""
-
-
-def get_place(run: EndpointRun) -> RunPlace:
-    return run.dataset_id, run.model_id, run.collection_id
-
-
-def count_prompts(runs: Sequence[EndpointRun]) -> dict[int, int]:
-    """By dataset of the runs."""
-    prompts = Prompt.objects.filter(dataset__in=[run.dataset_id for run in runs])
-    return dict(prompts.order_by().values_list("dataset").annotate(n=Count("pk")))
-
-
-def count_responses(
-    runs: Sequence[EndpointRun],
-    condition: Q | Exists = Q(),  # noqa: B008 (nobody changes it)
-) -> dict[RunPlace, int]:
-    """By place, the responses to the datasets of the runs that are so."""
-    responses = Response.objects.filter(
-        condition,
-        prompt__dataset__in=[run.dataset_id for run in runs],
-        model__in=[run.model_id for run in runs],
-    )
-    places = responses.order_by().values_list("prompt__dataset", "model", "collection")
-    return {
-        (dataset, model, collection): n for dataset, model, collection, n in places.annotate(n=Count("pk"))
-    }
-
-
-def list_collection_responses(run: EndpointRun) -> QuerySet[Response]:
-    """Also those that were imported."""
-    return Response.objects.filter(
-        prompt__dataset=run.dataset_id, model=run.model_id, collection=run.collection_id
-    )
-
-
-def list_unanswered(run: EndpointRun) -> QuerySet[Prompt]:
-    responses = Response.objects.filter(
-        prompt=OuterRef("pk"), model=run.model_id, collection=run.collection_id
-    )
-    return Prompt.objects.filter(~Exists(responses), dataset=run.dataset_id).order_by("pk")
+    return get_run(CollectionRun, person, number, N_("There is no such response collection."))
 
 
 def list_texts_to_ask(run: CollectionRun) -> Iterator[tuple[int, str]]:
@@ -111,59 +39,17 @@ def list_texts_to_ask(run: CollectionRun) -> Iterator[tuple[int, str]]:
         yield from list_unanswered(run).filter(pk__in=ids[start : start + CHUNK]).values_list("pk", "text")
 
 
-def list_answered(run: EndpointRun, prompts: Sequence[int]) -> set[int]:
-    responses = Response.objects.filter(model=run.model_id, collection=run.collection_id, prompt__in=prompts)
-    return set(responses.values_list("prompt", flat=True))
-
-
 @dataclass(frozen=True)
-class CollectionProgress:
-    """How far it is. ``imported`` responses were not asked for; ``cut`` answers were ended by the limit of tokens.
+class CollectionProgress(RunProgress):
+    """``cut`` answers were ended by the limit of tokens."""
 
-    Asked for every two seconds while it is shown, so it looks into no text. Undefined is None.
-    """
-
-    prompts: int
-    stored: int
-    collected: int
-    failed: int
-    pending: int
     cut: int
-    retries: int
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    per_second: float | None
-
-    @property
-    def left(self) -> int:
-        return self.prompts - self.stored
-
-    @property
-    def imported(self) -> int:
-        return self.stored - self.collected
 
 
 def compute_progress(run: CollectionRun) -> CollectionProgress:
-    collected = CollectedResponse.objects.filter(run=run)
-    sums: dict[str, Any] = collected.aggregate(
-        n=Count("pk"),
-        cut=Count("pk", filter=Q(finish_reason=CUT)),
-        attempts=Sum("attempts"),
-        prompt=Sum("prompt_tokens"),
-        completion=Sum("completion_tokens"),
-    )
-    return CollectionProgress(
-        prompts=Prompt.objects.filter(dataset=run.dataset_id).count(),
-        stored=list_collection_responses(run).count(),
-        collected=sums["n"],
-        failed=list_failures(run).count(),
-        pending=run.pending.count(),
-        cut=sums["cut"],
-        retries=(sums["attempts"] or 0) - sums["n"],
-        prompt_tokens=sums["prompt"],
-        completion_tokens=sums["completion"],
-        per_second=sums["n"] / run.seconds if run.seconds and sums["n"] else None,
-    )
+    collected, cut = CollectedResponse.objects.filter(run=run), Count("pk", filter=Q(finish_reason=CUT))
+    measures = measure_run(run, collected, list_failures(run), run.pending.all(), cut=cut)
+    return CollectionProgress(**measures, made=measures["answers"])
 
 
 @dataclass(frozen=True)
@@ -196,12 +82,7 @@ def count_served_models(run: CollectionRun) -> list[tuple[str, str, int]]:
 
 
 def list_failures(run: CollectionRun) -> QuerySet[FailedRequest]:
-    """Of prompts that have no response now: one may have been imported since."""
-    return (
-        run.failures.filter(prompt__in=list_unanswered(run).order_by())
-        .select_related("prompt")
-        .order_by("prompt")
-    )
+    return leave_unanswered(run, FailedRequest.objects.filter(run=run))
 
 
 def list_sample(run: CollectionRun) -> list[CollectedResponse]:
@@ -212,11 +93,6 @@ def list_sample(run: CollectionRun) -> list[CollectedResponse]:
     places = {round(number * (len(ids) - 1) / max(1, SAMPLE_SIZE - 1)) for number in range(SAMPLE_SIZE)}
     sample = CollectedResponse.objects.filter(pk__in=[ids[place] for place in sorted(places)])
     return list(sample.select_related("response__prompt").order_by("response"))
-
-
-def list_jobs(run: CollectionRun) -> list[Job]:
-    """Every job that was at it, the newest first."""
-    return list(Job.objects.filter(kind="collect_responses", payload__run=run.pk).order_by("-pk"))
 
 
 @dataclass(frozen=True)

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
+from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from annotation.core.errors import N_, NotFound
-from annotation.models import DialogueFault, Job, Person, Prompt, Response
+from annotation.models import DialogueFault, Person, Prompt, Response
 from benchmark.domain.dialogues import Script
 from benchmark.models import DialogueRun, DialogueTurn, FailedTurn
-from benchmark.selectors.collection import (
+from benchmark.selectors.endpoint_runs import (
     CHUNK,
-    count_prompts,
-    count_responses,
-    get_place,
+    EndpointRunRow,
+    RunProgress,
+    build_run_rows,
+    get_run,
+    leave_unanswered,
     list_collection_responses,
     list_unanswered,
+    measure_run,
 )
-from benchmark.selectors.leaderboards.runs import list_open_datasets, refuse_sealed_dataset
 
 DIALOGUES_JOB = "make_dialogues"
 COMPLETE, OPEN, FAILED, FAULTY = "complete", "open", "failed", "faulty"
@@ -32,55 +33,13 @@ def build_script(run: DialogueRun) -> Script:
     return Script(run.templates, run.openings, run.rounds)
 
 
-def list_dialogue_runs() -> QuerySet[DialogueRun]:
-    return DialogueRun.objects.select_related("model", "dataset", "collection", "job", "created_by")
-
-
 def get_dialogue_run(person: Person, number: int | None) -> DialogueRun:
-    """The run of this number; Forbidden for who judges responses to its dataset blind."""
-    run = list_dialogue_runs().filter(pk=number).first() if number is not None else None
-    if run is None:
-        raise NotFound(N_("There is no such run of dialogues."))
-    refuse_sealed_dataset(person, run.dataset)
-    return run
+    return get_run(DialogueRun, person, number, N_("There is no such run of dialogues."))
 
 
-@dataclass(frozen=True)
-class DialogueRunRow:
-    """``stored`` of ``prompts`` cards have a response, wherever it came from; ``faulty`` of these have a fault."""
-
-    run: DialogueRun
-    prompts: int
-    stored: int
-    failed: int
-    faulty: int
-
-
-def list_open_runs(person: Person) -> QuerySet[DialogueRun]:
-    """All but those on datasets that the person judges blind, the newest first."""
-    return list_dialogue_runs().filter(dataset__in=list_open_datasets(person))
-
-
-def build_run_rows(runs: Sequence[DialogueRun]) -> list[DialogueRunRow]:
-    """In a fixed number of queries."""
-    prompts, stored = count_prompts(runs), count_responses(runs)
-    faulty = count_responses(runs, Exists(DialogueFault.objects.filter(response=OuterRef("pk"))))
-    failed = dict(
-        FailedTurn.objects.filter(run__in=[run.pk for run in runs])
-        .order_by()
-        .values_list("run")
-        .annotate(n=Count("pk"))
-    )
-    return [
-        DialogueRunRow(
-            run,
-            prompts.get(run.dataset_id, 0),
-            stored.get(get_place(run), 0),
-            failed.get(run.pk, 0),
-            faulty.get(get_place(run), 0),
-        )
-        for run in runs
-    ]
+def build_dialogue_run_rows(runs: Sequence[DialogueRun]) -> list[EndpointRunRow[DialogueRun]]:
+    """With the number of dialogues that have a fault."""
+    return build_run_rows(runs, Exists(DialogueFault.objects.filter(response=OuterRef("pk"))))
 
 
 @dataclass
@@ -120,54 +79,19 @@ def count_open_turns(run: DialogueRun) -> int:
 
 
 @dataclass(frozen=True)
-class DialogueProgress:
-    """How far it is. ``imported`` responses were not made by this run. Undefined is None.
+class DialogueProgress(RunProgress):
+    """``answers`` are turns; ``open`` dialogues were begun and are not whole."""
 
-    Asked for every two seconds while it is shown, so it looks into no text.
-    """
-
-    prompts: int
-    stored: int
-    made: int
     open: int
-    turns: int
-    failed: int
-    pending: int
-    retries: int
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    per_second: float | None
-
-    @property
-    def left(self) -> int:
-        return self.prompts - self.stored
-
-    @property
-    def imported(self) -> int:
-        return self.stored - self.made
 
 
 def compute_dialogue_progress(run: DialogueRun) -> DialogueProgress:
     turns = DialogueTurn.objects.filter(run=run)
-    sums: dict[str, Any] = turns.aggregate(
-        n=Count("pk"),
-        attempts=Sum("attempts"),
-        prompt=Sum("prompt_tokens"),
-        completion=Sum("completion_tokens"),
-    )
     open_turns = turns.filter(prompt__in=list_unanswered(run).order_by())
     return DialogueProgress(
-        prompts=Prompt.objects.filter(dataset=run.dataset_id).count(),
-        stored=list_collection_responses(run).count(),
         made=_list_made(run).count(),
         open=open_turns.values("prompt").distinct().count(),
-        turns=sums["n"],
-        failed=list_failures(run).count(),
-        pending=run.pending.count(),
-        retries=(sums["attempts"] or 0) - sums["n"],
-        prompt_tokens=sums["prompt"],
-        completion_tokens=sums["completion"],
-        per_second=sums["n"] / run.seconds if run.seconds and sums["n"] else None,
+        **measure_run(run, turns, list_failures(run), run.pending.all()),
     )
 
 
@@ -189,12 +113,7 @@ def count_faults(run: DialogueRun) -> dict[str, int]:
 
 
 def list_failures(run: DialogueRun) -> QuerySet[FailedTurn]:
-    """Of cards that have no response now."""
-    return (
-        run.failures.filter(prompt__in=list_unanswered(run).order_by())
-        .select_related("prompt")
-        .order_by("prompt")
-    )
+    return leave_unanswered(run, FailedTurn.objects.filter(run=run))
 
 
 @dataclass(frozen=True)
@@ -267,13 +186,13 @@ def build_dialogue_rows(run: DialogueRun, prompts: Sequence[Prompt]) -> list[Dia
 class Dialogue:
     """One dialogue as it stands: the greeting and what was said since, with how each turn came about.
 
-    ``written`` are the turns of a response that this run did not make.
+    ``imported_turns`` are those of a response that this run did not make.
     """
 
     prompt: Prompt
     opening: str
     turns: Sequence[DialogueTurn]
-    written: Sequence[dict[str, str]]
+    imported_turns: Sequence[dict[str, str]]
     is_complete: bool
     faults: Sequence[str]
     failure: FailedTurn | None
@@ -294,18 +213,13 @@ def get_dialogue(run: DialogueRun, number: int | None) -> Dialogue:
         prompt=prompt,
         opening=build_script(run).get_opening(prompt.language),
         turns=turns,
-        written=response.turns if response is not None and len(turns) < 2 * run.rounds else (),
+        imported_turns=response.turns if response is not None and len(turns) < 2 * run.rounds else (),
         is_complete=row.is_complete,
         faults=row.faults,
         failure=row.failure,
         previous=neighbours.filter(pk__lt=prompt.pk).order_by("-pk").values_list("pk", flat=True).first(),
         next=neighbours.filter(pk__gt=prompt.pk).order_by("pk").values_list("pk", flat=True).first(),
     )
-
-
-def list_dialogue_jobs(run: DialogueRun) -> list[Job]:
-    """Every job that was at it, the newest first."""
-    return list(Job.objects.filter(kind=DIALOGUES_JOB, payload__run=run.pk).order_by("-pk"))
 
 
 def count_finish_reasons(run: DialogueRun) -> list[tuple[str, str, int]]:

@@ -40,7 +40,7 @@ from benchmark.domain.llm_client import (
 )
 from benchmark.domain.llm_client.settings import list_differences
 from benchmark.models import EndpointRun
-from benchmark.selectors.collection import list_answered, list_collection_responses, list_unanswered
+from benchmark.selectors.endpoint_runs import list_answered, list_collection_responses, list_unanswered
 
 CONCURRENCY = 16
 TIMEOUT, MAX_TIMEOUT_SECONDS = 120.0, 3600.0

@@ -15,8 +15,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation.core.charts import PADDING, chart_url, draw_line, draw_rules, make_picture, make_quantity
-from annotation.core.error_messages import error_text
-from annotation.core.errors import AssayError
 from annotation.core.http import Crumb, breadcrumbs, parse_int
 from annotation.domain.permissions import COLLECT_RESPONSES, READ_COLLECTIONS
 from annotation.views.access import act_required, person_of
@@ -30,20 +28,20 @@ from benchmark.selectors.collection import (
     count_served_models,
     count_texts,
     get_collection_run,
-    list_collection_rows,
     list_failures,
-    list_jobs,
     list_rates,
     list_sample,
 )
-from benchmark.selectors.leaderboards.runs import list_open_collections, list_open_models
+from benchmark.selectors.endpoint_runs import build_run_rows, list_jobs
 from benchmark.services.collection import KIND, resume_collection, start_collection
 from benchmark.services.endpoint_runs import refuse_unlisted_endpoints
 from benchmark.views.endpoint_runs import (
     build_live_context,
     format_setting,
     is_listed,
-    list_endpoint_choices,
+    render_list,
+    render_live,
+    render_new_run,
 )
 
 PER_PAGE = 50
@@ -55,37 +53,21 @@ SHORT_MINUTES = 3
 @require_safe
 @act_required(READ_COLLECTIONS)
 def collections(request: HttpRequest) -> HttpResponse:
-    person = person_of(request)
-    page = Paginator(list_collection_rows(person), PER_PAGE).get_page(request.GET.get("page"))
-    context = {
-        "page": page,
-        "pages": page.paginator.get_elided_page_range(page.number),
-    }
-    return render(request, "benchmark/collection/list.html", context)
+    return render_list(request, "benchmark/collection/list.html", CollectionRun, build_run_rows)
 
 
 @require_http_methods(["GET", "POST"])
 @never_cache
 @act_required(COLLECT_RESPONSES)
 def new_collection(request: HttpRequest) -> HttpResponse:
-    person = person_of(request)
-    form = CollectionForm(request.POST or None, person=person)
-    if request.method == "POST" and form.is_valid():
-        try:
-            made = start_collection(actor=person, **form.options())
-        except AssayError as error:
-            form.add_error(None, error_text(error))
-        else:
-            return redirect("collecting-run", made.pk)
-    context = {
-        "form": form,
-        "endpoints": list_endpoint_choices(),
-        "models": list_open_models(person).values_list("name", flat=True),
-        "collections": list_open_collections(person).exclude(name="").values_list("name", flat=True),
-        "crumbs": _crumbs(_("Collect responses")),
-    }
-    status = 422 if form.is_bound else 200
-    return render(request, "benchmark/collection/new.html", context, status=status)
+    return render_new_run(
+        request,
+        "benchmark/collection/new.html",
+        CollectionForm,
+        start_collection,
+        run_page="collecting-run",
+        crumbs=_crumbs(_("Collect responses")),
+    )
 
 
 @require_safe
@@ -109,7 +91,7 @@ def collection_run(request: HttpRequest, number: str) -> HttpResponse:
         "page": failures,
         "pages": failures.paginator.get_elided_page_range(failures.number),
         "sample": list_sample(run),
-        "jobs": list_jobs(run),
+        "jobs": list_jobs(run, KIND),
     }
     return render(request, "benchmark/collection/run.html", context)
 
@@ -118,12 +100,8 @@ def collection_run(request: HttpRequest, number: str) -> HttpResponse:
 @never_cache
 @act_required(READ_COLLECTIONS)
 def collection_progress(request: HttpRequest, number: str) -> HttpResponse:
-    """The live part, which asks again; once the job is over the whole page is loaded anew."""
-    run = get_collection_run(person_of(request), parse_int(number))
-    answer = render(request, "benchmark/collection/live.html", _live_context(run))
-    if run.job is None or run.job.is_over:
-        answer["HX-Refresh"] = "true"
-    return answer
+    context = _live_context(get_collection_run(person_of(request), parse_int(number)))
+    return render_live(request, "benchmark/collection/live.html", context, goes_on=context["at_work"])
 
 
 @require_POST
@@ -139,9 +117,7 @@ def collection_resume(request: HttpRequest, number: str) -> HttpResponse:
 
 def _live_context(run: CollectionRun) -> dict[str, Any]:
     progress = compute_progress(run)
-    return build_live_context(run, progress, "responses a second", left=progress.left) | {
-        "share": 100 * progress.stored / progress.prompts if progress.prompts else None,
-    }
+    return build_live_context(run, progress, "responses a second", left=progress.left)
 
 
 def _scale_times(rates: list[StretchRate]) -> tuple[str, list[StretchRate]]:

@@ -14,8 +14,6 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from annotation.core.error_messages import error_text
-from annotation.core.errors import AssayError
 from annotation.core.http import Crumb, breadcrumbs, parse_int
 from annotation.domain.permissions import COLLECT_RESPONSES, READ_COLLECTIONS
 from annotation.models import DialogueFault
@@ -32,28 +30,28 @@ from benchmark.selectors.dialogues import (
     OPEN,
     STATES,
     build_dialogue_rows,
-    build_run_rows,
+    build_dialogue_run_rows,
     compute_dialogue_progress,
     count_faults,
     count_finish_reasons,
     count_served_models,
     get_dialogue,
     get_dialogue_run,
-    list_dialogue_jobs,
     list_dialogue_prompts,
-    list_open_runs,
 )
-from benchmark.selectors.leaderboards.runs import list_open_collections, list_open_models
+from benchmark.selectors.endpoint_runs import list_jobs
 from benchmark.services.dialogues import resume_dialogues, start_dialogues
 from benchmark.services.endpoint_runs import refuse_unlisted_endpoints
 from benchmark.views.endpoint_runs import (
     build_live_context,
     format_setting,
     is_listed,
-    list_endpoint_choices,
+    render_list,
+    render_live,
+    render_new_run,
 )
 
-RUNS_PER_PAGE, PER_PAGE = 20, 50
+PER_PAGE = 50
 STATE_LABELS = {
     "": gettext_lazy("All"),
     COMPLETE: gettext_lazy("Complete"),
@@ -66,37 +64,21 @@ STATE_LABELS = {
 @require_safe
 @act_required(READ_COLLECTIONS)
 def dialogue_runs(request: HttpRequest) -> HttpResponse:
-    runs = list_open_runs(person_of(request))
-    page = Paginator(runs, RUNS_PER_PAGE).get_page(request.GET.get("page"))
-    context = {
-        "page": page,
-        "pages": page.paginator.get_elided_page_range(page.number),
-        "rows": build_run_rows(list(page)),
-    }
-    return render(request, "benchmark/dialogues/list.html", context)
+    return render_list(request, "benchmark/dialogues/list.html", DialogueRun, build_dialogue_run_rows)
 
 
 @require_http_methods(["GET", "POST"])
 @never_cache
 @act_required(COLLECT_RESPONSES)
 def new_dialogue_run(request: HttpRequest) -> HttpResponse:
-    person = person_of(request)
-    form = DialogueForm(request.POST or None, person=person)
-    if request.method == "POST" and form.is_valid():
-        try:
-            run = start_dialogues(actor=person, **form.options())
-        except AssayError as error:
-            form.add_error(None, error_text(error))
-        else:
-            return redirect("dialogue-run", run.pk)
-    context = {
-        "form": form,
-        "endpoints": list_endpoint_choices(),
-        "models": list_open_models(person).values_list("name", flat=True),
-        "collections": list_open_collections(person).exclude(name="").values_list("name", flat=True),
-        "crumbs": _crumbs(title=_("Make dialogues")),
-    }
-    return render(request, "benchmark/dialogues/new.html", context, status=422 if form.is_bound else 200)
+    return render_new_run(
+        request,
+        "benchmark/dialogues/new.html",
+        DialogueForm,
+        start_dialogues,
+        run_page="dialogue-run",
+        crumbs=_crumbs(title=_("Make dialogues")),
+    )
 
 
 @require_safe
@@ -124,7 +106,7 @@ def dialogue_run(request: HttpRequest, number: str) -> HttpResponse:
         "openings": _list_texts(run.openings),
         "reasons": [(role, reason, n, reason == CUT) for role, reason, n in count_finish_reasons(run)],
         "served": count_served_models(run),
-        "jobs": list_dialogue_jobs(run),
+        "jobs": list_jobs(run, DIALOGUES_JOB),
     }
     return render(request, "benchmark/dialogues/run.html", context)
 
@@ -152,12 +134,8 @@ def _list_sides(run: DialogueRun) -> Sequence[tuple[str, str, str, str, list[tup
 @never_cache
 @act_required(READ_COLLECTIONS)
 def dialogue_progress(request: HttpRequest, number: str) -> HttpResponse:
-    """The live part, which asks again; once the job is over the whole page is loaded anew."""
-    run = get_dialogue_run(person_of(request), parse_int(number))
-    answer = render(request, "benchmark/dialogues/live.html", _live_context(run))
-    if run.job is None or run.job.is_over:
-        answer["HX-Refresh"] = "true"
-    return answer
+    context = _live_context(get_dialogue_run(person_of(request), parse_int(number)))
+    return render_live(request, "benchmark/dialogues/live.html", context, goes_on=context["at_work"])
 
 
 @require_POST
@@ -185,12 +163,8 @@ def dialogue(request: HttpRequest, number: str, prompt: str) -> HttpResponse:
 @never_cache
 @act_required(READ_COLLECTIONS)
 def dialogue_turns(request: HttpRequest, number: str, prompt: str) -> HttpResponse:
-    """The turns so far, which ask again; once the dialogue is over the whole page is loaded anew."""
     context = _dialogue_context(request, number, prompt)
-    answer = render(request, "benchmark/dialogues/_turns.html", context)
-    if not context["is_growing"]:
-        answer["HX-Refresh"] = "true"
-    return answer
+    return render_live(request, "benchmark/dialogues/_turns.html", context, goes_on=context["is_growing"])
 
 
 def _dialogue_context(request: HttpRequest, number: str, prompt: str) -> dict[str, Any]:
@@ -208,7 +182,7 @@ def _dialogue_context(request: HttpRequest, number: str, prompt: str) -> dict[st
 
 def _live_context(run: DialogueRun) -> dict[str, Any]:
     progress, turns = compute_dialogue_progress(run), 2 * run.rounds
-    left = turns * (progress.prompts - progress.imported) - progress.turns
+    left = turns * (progress.prompts - progress.imported) - progress.answers
     return build_live_context(run, progress, "turns a second", left=left)
 
 

@@ -1,22 +1,85 @@
-"""What the pages of both kinds of runs that ask endpoints show: the endpoints, and a run at work."""
+"""What the pages of both kinds of runs that ask endpoints do alike: the list, beginning a run, and a run at work."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, Conflict
+from annotation.core.http import Crumb
 from annotation.selectors.jobs import is_silent, is_waiting_long
+from annotation.views.access import person_of
 from benchmark.domain.llm_client import build_key_name, find_key
+from benchmark.forms.collection import CollectionForm
 from benchmark.models import EndpointRun
-from benchmark.selectors.collection import CollectionProgress
-from benchmark.selectors.dialogues import DialogueProgress
+from benchmark.selectors.endpoint_runs import EndpointRunRow, R, RunProgress, list_open_runs
+from benchmark.selectors.leaderboards.runs import list_open_collections, list_open_models
 from benchmark.services.endpoint_runs import refuse_unlisted_endpoints
+
+RUNS_PER_PAGE = 50
+
+
+def render_list(
+    request: HttpRequest,
+    template: str,
+    model: type[R],
+    build_rows: Callable[[Sequence[R]], list[EndpointRunRow[R]]],
+) -> HttpResponse:
+    runs = list_open_runs(model, person_of(request))
+    page = Paginator(runs, RUNS_PER_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "rows": build_rows(list(page)),
+    }
+    return render(request, template, context)
+
+
+def render_new_run(
+    request: HttpRequest,
+    template: str,
+    form_class: type[CollectionForm],
+    start: Callable[..., EndpointRun],
+    *,
+    run_page: str,
+    crumbs: list[Crumb],
+) -> HttpResponse:
+    """The form of a new run; once it is right the run begins, and its page follows."""
+    person = person_of(request)
+    form = form_class(request.POST or None, person=person)
+    if request.method == "POST" and form.is_valid():
+        try:
+            run = start(actor=person, **form.options())
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            return redirect(run_page, run.pk)
+    context = {
+        "form": form,
+        "endpoints": list_endpoint_choices(),
+        "models": list_open_models(person).values_list("name", flat=True),
+        "collections": list_open_collections(person).exclude(name="").values_list("name", flat=True),
+        "crumbs": crumbs,
+    }
+    return render(request, template, context, status=422 if form.is_bound else 200)
+
+
+def render_live(
+    request: HttpRequest, template: str, context: dict[str, Any], *, goes_on: bool
+) -> HttpResponse:
+    """The live part of a page, which asks again; once it ``goes_on`` no more the whole page is loaded anew."""
+    answer = render(request, template, context)
+    if not goes_on:
+        answer["HX-Refresh"] = "true"
+    return answer
 
 
 @dataclass(frozen=True)
@@ -52,7 +115,7 @@ def is_listed(urls: Sequence[str], command: str) -> bool:
 
 
 def build_live_context(
-    run: EndpointRun, progress: CollectionProgress | DialogueProgress, rate_name: str, *, left: int
+    run: EndpointRun, progress: RunProgress, rate_name: str, *, left: int
 ) -> dict[str, Any]:
     """How far it is, and what the job reports while it is at it; ``left`` is in the unit of the rate."""
     job = run.job
@@ -63,7 +126,7 @@ def build_live_context(
         "run": run,
         "job": job,
         "at_work": at_work,
-        "standing": progress,
+        "progress": progress,
         # What a worker that died left under way is lost, although nobody has counted it yet.
         "lost": run.lost + (0 if at_work else progress.pending),
         "rate": rate,

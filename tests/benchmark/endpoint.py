@@ -17,7 +17,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
+
+from django.core.management import call_command
 
 Messages = Sequence[Mapping[str, str]]
 Reply = str | float | tuple[int, Mapping[str, str], Any]
@@ -56,6 +59,16 @@ class Address(str):
     def up(self) -> None:
         """Listen again, at the same address."""
         self._endpoint.call(self._endpoint.listen())
+
+
+def run_endpoint_command(name: str, *arguments: str) -> tuple[dict[str, Any], int]:
+    """What the command prints with ``--json``, and its exit code."""
+    out, code = StringIO(), 0
+    try:
+        call_command(name, *arguments, "--json", stdout=out, stderr=StringIO())
+    except SystemExit as error:
+        code = int(error.code or 0)
+    return (json.loads(out.getvalue()) if out.getvalue() else {}), code
 
 
 def build_answer_body(text: str | None, **changes: Any) -> dict[str, Any]:

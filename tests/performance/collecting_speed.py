@@ -19,7 +19,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,15 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=64)
     parser.add_argument("--rate", type=float, default=25)
     options = parser.parse_args()
+    with prepare_site() as folder:
+        measure(folder, options.prompts, options.at_once, options.rate)
+
+
+@contextmanager
+def prepare_site() -> Iterator[Path]:
+    """A folder for the data of a migrated site whose workers are soon taken for dead."""
     with tempfile.TemporaryDirectory() as folder:
-        os.environ.setdefault("DATABASE_URL", f"sqlite:///{folder}/collecting.sqlite3")
+        os.environ.setdefault("DATABASE_URL", f"sqlite:///{folder}/site.sqlite3")
         os.environ.update(
             ASSAY_DATA_DIR=folder,
             DJANGO_SETTINGS_MODULE="config.settings",
@@ -49,7 +57,7 @@ def main() -> None:
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0)
-        measure(Path(folder), options.prompts, options.at_once, options.rate)
+        yield Path(folder)
 
 
 def measure(folder: Path, number: int, at_once: int, rate: float) -> None:

@@ -14,14 +14,13 @@ import os
 import random
 import signal
 import subprocess
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.performance.collecting_speed import start_worker, wait_until
+from tests.performance.collecting_speed import prepare_site, start_worker, wait_until
 
 AGENT, MODEL = "agent-model", "model-under-test"
 ROUNDS, TIMEOUT, SECONDS = 5, 3, 900
@@ -36,22 +35,8 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ.setdefault("DATABASE_URL", f"sqlite:///{folder}/dialogues.sqlite3")
-        os.environ.update(
-            ASSAY_DATA_DIR=folder,
-            DJANGO_SETTINGS_MODULE="config.settings",
-            ASSAY_JOB_HEARTBEAT_SECONDS="1",
-            ASSAY_JOB_STALE_SECONDS="3",
-            LOG_LEVEL="WARNING",
-        )
-        import django
-
-        django.setup()
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
-        measure(Path(folder), **vars(options))
+    with prepare_site() as folder:
+        measure(folder, **vars(options))
 
 
 def measure(folder: Path, *, cards: int, kills: int, at_once: int, rate: float, seed: int) -> None:
@@ -107,7 +92,7 @@ def measure(folder: Path, *, cards: int, kills: int, at_once: int, rate: float, 
     worker.wait()
     run = DialogueRun.objects.get()
     requests = [identify(each.request["model"], each.request["messages"]) for each in url.requests]
-    asked_again = sum(not stored.isdisjoint(requests[count:]) for stored, count in stored_at_kills)
+    kills_with_repeats = sum(not stored.isdisjoint(requests[count:]) for stored, count in stored_at_kills)
     delivered = Counter(key for key, each in zip(requests, url.requests, strict=True) if each.status == 200)
     leaked = sum(
         word in str(each.request["messages"])
@@ -122,14 +107,14 @@ def measure(folder: Path, *, cards: int, kills: int, at_once: int, rate: float, 
     print(f"{responses} dialogues became responses, in {seconds:.0f} s")
     print(f"requests by status (0: hung or dropped): {statuses}")
     print(f"{kills} kills with -9; turns under way at each: {under_way}; {run.lost} counted as lost")
-    print(f"kills after which a stored turn was asked for again: {asked_again}")
+    print(f"kills after which a stored turn was asked for again: {kills_with_repeats}")
     print(f"turns that the endpoint answered more than once: {repeats}")
     print(f"requests to the model under test with a word of a card: {leaked}")
     assert n_turns == turns
     assert responses == cards
     assert not PendingTurn.objects.exists()
     assert not FailedTurn.objects.exists()
-    assert (asked_again, leaked) == (0, 0)
+    assert (kills_with_repeats, leaked) == (0, 0)
     assert max(under_way) <= at_once
     # Fewer where a worker was killed before it had counted what the one before it left.
     assert repeats <= run.lost <= sum(under_way)

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from typing import Any
 
-from annotation.models import Job
 from annotation.selectors.datasets import get_dataset
 from benchmark.management.endpoint_command import (
     EndpointCommand,
@@ -11,11 +11,13 @@ from benchmark.management.endpoint_command import (
     read_settings,
 )
 from benchmark.models import CollectionRun
-from benchmark.selectors.collection import CollectionProgress, TextCounts, compute_progress, count_texts
+from benchmark.selectors.collection import compute_progress, count_texts
+from benchmark.selectors.endpoint_runs import RunProgress
 from benchmark.services.collection import start_collection
 
 
 class Command(EndpointCommand):
+    unit = "prompts"
     progress_formats = {
         "responses a second": "{:.1f}/s",
         "retries": "{:.0f} retries",
@@ -38,8 +40,8 @@ class Command(EndpointCommand):
         parser.add_argument("--system", metavar="TEXT|@FILE", help="the message before each prompt")
         self.add_pace_arguments(parser, "requests")
 
-    def act(self, **options: Any) -> dict[str, Any]:
-        run = start_collection(
+    def start_run(self, options: Mapping[str, Any], *, send: bool) -> CollectionRun:
+        return start_collection(
             model=options["model"],
             dataset=get_dataset(options["dataset"]),
             endpoint=options["endpoint"],
@@ -48,19 +50,14 @@ class Command(EndpointCommand):
             settings=read_settings(options),
             concurrency=options["concurrency"],
             timeout=options["timeout"],
-            send=options["detach"],
+            send=send,
         )
-        assert run.job is not None
-        if options["detach"]:
-            return {"run": run.pk, "job": run.job.pk, "state": run.job.state}
-        job = self.run_watched(run.job)
-        run.refresh_from_db()
-        return _result(run, job, compute_progress(run), count_texts(run))
 
-    def show(self, data: dict[str, Any]) -> None:
-        if data["state"] == Job.State.QUEUED:
-            self.stdout.write(f"job {data['job']} is queued: a worker does it")
-            return
+    def measure_run(self, run: CollectionRun) -> tuple[RunProgress, Mapping[str, Any]]:
+        progress = compute_progress(run)
+        return progress, {"cut": progress.cut, "replaced": count_texts(run).replaced}
+
+    def show_counts(self, data: Mapping[str, Any]) -> None:
         self.stdout.write(
             f"{data['stored']} of {data['prompts']} prompts have a response; {data['answers']} came now,"
             f" {data['requests']} requests, {data['retries']} retries, {data['failed']} without an answer"
@@ -71,28 +68,3 @@ class Command(EndpointCommand):
             self.stdout.write(
                 f"{data['replaced']} answers hold a character that cannot be kept: it is U+FFFD"
             )
-        if data["state"] == Job.State.DONE and not data["left"]:
-            return
-        self.show_stop(data, "prompts")
-
-
-def _result(run: CollectionRun, job: Job, progress: CollectionProgress, texts: TextCounts) -> dict[str, Any]:
-    result = job.result
-    names = ("answers", "requests", "retries", "limited", "waited", "seconds", "per_second", "lost")
-    return {
-        "run": run.pk,
-        "job": job.pk,
-        "state": job.state,
-        "error": job.error,
-        "model": run.model.name,
-        "dataset": run.dataset.name,
-        "collection": run.collection.name,
-        "prompts": progress.prompts,
-        "stored": progress.stored,
-        "left": progress.left,
-        "failed": progress.failed,
-        "cut": progress.cut,
-        "replaced": texts.replaced,
-        **{name: result.get(name, 0) for name in names},
-        "lost_in_all": run.lost,
-    }

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from typing import Any
 
-from annotation.models import Job
 from annotation.selectors.datasets import get_dataset
 from benchmark.domain.dialogues import ANY_LANGUAGE, MAX_ROUNDS, TEMPLATES
 from benchmark.management.endpoint_command import (
@@ -13,11 +13,13 @@ from benchmark.management.endpoint_command import (
     read_text,
 )
 from benchmark.models import DialogueRun
-from benchmark.selectors.dialogues import DialogueProgress, compute_dialogue_progress, count_faults
+from benchmark.selectors.dialogues import compute_dialogue_progress, count_faults
+from benchmark.selectors.endpoint_runs import RunProgress
 from benchmark.services.dialogues import ROUNDS, DialogueSide, start_dialogues
 
 
 class Command(EndpointCommand):
+    unit = "dialogues"
     help = (
         "Have an agent play the role cards of a dataset, and a model answer it, turn by turn; each dialogue becomes a"
         " response. Stopped, the same command goes on; keys come from the environment, by the hosts' names"
@@ -62,8 +64,8 @@ class Command(EndpointCommand):
         add_settings_arguments(parser, "agent-")
         self.add_pace_arguments(parser, "dialogues")
 
-    def act(self, **options: Any) -> dict[str, Any]:
-        run = start_dialogues(
+    def start_run(self, options: Mapping[str, Any], *, send: bool) -> DialogueRun:
+        return start_dialogues(
             name=options["name"],
             dataset=get_dataset(options["dataset"]),
             model=DialogueSide(
@@ -81,19 +83,14 @@ class Command(EndpointCommand):
             openings=None if options["opening"] is None else {ANY_LANGUAGE: read_text(options["opening"])},
             concurrency=options["concurrency"],
             timeout=options["timeout"],
-            send=options["detach"],
+            send=send,
         )
-        assert run.job is not None
-        if options["detach"]:
-            return {"run": run.pk, "job": run.job.pk, "state": run.job.state}
-        job = self.run_watched(run.job)
-        run.refresh_from_db()
-        return _build_result(run, job, compute_dialogue_progress(run), count_faults(run))
 
-    def show(self, data: dict[str, Any]) -> None:
-        if data["state"] == Job.State.QUEUED:
-            self.stdout.write(f"job {data['job']} is queued: a worker does it")
-            return
+    def measure_run(self, run: DialogueRun) -> tuple[RunProgress, Mapping[str, Any]]:
+        progress = compute_dialogue_progress(run)
+        return progress, {"agent": run.agent, "turns": progress.answers, "faults": count_faults(run)}
+
+    def show_counts(self, data: Mapping[str, Any]) -> None:
         self.stdout.write(
             f"{data['stored']} of {data['prompts']} cards have a dialogue; {data['answers']} turns came now,"
             f" {data['requests']} requests, {data['retries']} retries, {data['failed']} without an answer"
@@ -101,35 +98,9 @@ class Command(EndpointCommand):
         faults = [f"{n} {kind.replace('_', ' ')}" for kind, n in data["faults"].items() if n]
         if faults:
             self.stdout.write(f"dialogues with faults: {', '.join(faults)}")
-        if data["state"] != Job.State.DONE or data["left"]:
-            self.show_stop(data, "dialogues")
 
 
 def _read_template(text: str | None) -> dict[str, str] | None:
     if text is None:
         return None
     return {ANY_LANGUAGE: TEMPLATES[text] if text in TEMPLATES else read_text(text)}
-
-
-def _build_result(
-    run: DialogueRun, job: Job, progress: DialogueProgress, faults: dict[str, int]
-) -> dict[str, Any]:
-    names = ("answers", "requests", "retries", "limited", "waited", "seconds", "per_second", "lost")
-    return {
-        "run": run.pk,
-        "job": job.pk,
-        "state": job.state,
-        "error": job.error,
-        "model": run.model.name,
-        "agent": run.agent,
-        "dataset": run.dataset.name,
-        "collection": run.collection.name,
-        "prompts": progress.prompts,
-        "stored": progress.stored,
-        "left": progress.left,
-        "turns": progress.turns,
-        "failed": progress.failed,
-        "faults": faults,
-        **{name: job.result.get(name, 0) for name in names},
-        "lost_in_all": run.lost,
-    }

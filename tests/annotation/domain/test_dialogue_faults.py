@@ -43,7 +43,7 @@ def test_faults(agent: list[str], model: list[str], is_cut: bool, faults: list[s
     assert list_faults(build_turns(agent, model), card=CARD, is_cut=is_cut) == faults
 
 
-def test_every_fault_is_one_that_is_kept():
+def test_the_rules_know_every_kind_of_fault_and_no_other():
     turns = build_turns(["As an AI, I read: " + CARD, "Yes", "yes"], ["A", " ", "B"])
     assert list_faults(turns, card=CARD, is_cut=True) == DialogueFault.Kind.values
 

@@ -50,6 +50,7 @@ from tests.benchmark.endpoint import (
     Reply,
     build_answer_body,
     local_endpoint,
+    run_endpoint_command,
     troubled,
 )
 
@@ -126,7 +127,7 @@ def test_what_was_imported_counts_as_there_and_stays_as_it_is(prompts: Dataset):
         run, _job = collect(prompts, url)
         assert "Question 0?" not in {request.prompt for request in url.requests}
     progress = compute_progress(run)
-    assert (progress.stored, progress.imported, progress.collected, progress.left) == (12, 1, 11, 0)
+    assert (progress.stored, progress.imported, progress.made, progress.left) == (12, 1, 11, 0)
     assert Response.objects.get(prompt=first).text == "mine"
 
 
@@ -532,21 +533,12 @@ def test_the_database_keeps_each_of_them_once(prompts: Dataset):
 # The command.
 
 
-def run_command(*arguments: str) -> tuple[dict[str, Any], int]:
-    out = StringIO()
-    code = 0
-    try:
-        call_command("collect_responses", *arguments, "--json", stdout=out, stderr=StringIO())
-    except SystemExit as exit_:
-        code = int(exit_.code or 0)
-    return (json.loads(out.getvalue()) if out.getvalue() else {}), code
-
-
 def test_the_command_collects_and_tells(prompts: Dataset, tmp_path: Path):
     system = tmp_path / "system.txt"
     system.write_text("Antworte knapp.\n", encoding="utf-8")
     with local_endpoint(polite) as url:
-        data, code = run_command(
+        data, code = run_endpoint_command(
+            "collect_responses",
             *("--model", "Asked-7B", "--endpoint", f"{url}/", "--dataset", "asked", "--collection", "run-1"),
             *(
                 "--system",
@@ -569,7 +561,9 @@ def test_the_command_collects_and_tells(prompts: Dataset, tmp_path: Path):
 
 
 def test_the_command_leaves_it_to_a_worker_where_told(prompts: Dataset):
-    data, code = run_command("--model", "M", "--endpoint", CLOSED, "--dataset", "asked", "--detach")
+    data, code = run_endpoint_command(
+        "collect_responses", "--model", "M", "--endpoint", CLOSED, "--dataset", "asked", "--detach"
+    )
     assert (data["state"], code) == ("queued", 0)
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command
 from django.db import IntegrityError, OperationalError, connection, transaction
 
 from annotation.core.errors import AssayError, Conflict, Forbidden
@@ -51,6 +48,7 @@ from tests.benchmark.endpoint import (
     Reply,
     build_answer_body,
     local_endpoint,
+    run_endpoint_command,
     troubled,
 )
 
@@ -166,7 +164,7 @@ def test_a_dialogue_that_stopped_goes_on_where_it_was(cards: Dataset):
             "HTTP 400: no",
         )
         progress = compute_dialogue_progress(run)
-        assert (progress.stored, progress.open, progress.failed, progress.turns) == (5, 1, 1, 22)
+        assert (progress.stored, progress.open, progress.failed, progress.answers) == (5, 1, 1, 22)
         dialogue = get_dialogue(run, failure.prompt_id)
         assert [turn.text for turn in dialogue.turns] == ["Agent 2, turn 1", "Model on [Agent 2, turn 1]"]
         assert [prompt.key for prompt in list_dialogue_prompts(run, "failed")] == ["c2"]
@@ -397,11 +395,11 @@ def test_killed_again_and_again_no_stored_turn_is_asked_for_again_and_none_is_lo
         )
         time.sleep(0.2)
         run = DialogueRun.objects.get()
-        asked_since = {_identify(request.request) for request in url.requests[before:]}
+        later_requests = {_identify(request.request) for request in url.requests[before:]}
         delivered = Counter(_identify(each.request) for each in url.requests if each.status == 200)
         words = [str(each.request["messages"]) for each in url.requests if each.request["model"] == MODEL]
     assert stored <= set(delivered)
-    assert stored.isdisjoint(asked_since)
+    assert stored.isdisjoint(later_requests)
     assert DialogueTurn.objects.count() == number * 2 * rounds
     assert Response.objects.count() == number
     assert not FailedTurn.objects.exists()
@@ -438,15 +436,6 @@ def _list_requests_of_stored_turns() -> set[str]:
 # The command.
 
 
-def run_command(*arguments: str) -> tuple[dict[str, Any], int]:
-    out, code = StringIO(), 0
-    try:
-        call_command("make_dialogues", *arguments, "--json", stdout=out, stderr=StringIO())
-    except SystemExit as exit_:
-        code = int(exit_.code or 0)
-    return (json.loads(out.getvalue()) if out.getvalue() else {}), code
-
-
 def test_the_command_makes_dialogues_and_goes_on(cards: Dataset, tmp_path: Path):
     greeting = tmp_path / "greeting.txt"
     greeting.write_text("Guten Tag", encoding="utf-8")
@@ -463,13 +452,13 @@ def test_the_command_makes_dialogues_and_goes_on(cards: Dataset, tmp_path: Path)
             "--seed",
             "3",
         ]
-        data, code = run_command(*options)
+        data, code = run_endpoint_command("make_dialogues", *options)
         agent = next(each.request for each in url.requests if each.request["model"] == AGENT)
         assert (agent["temperature"], agent["messages"][1]["content"]) == (1, "Guten Tag")
         assert agent["messages"][0]["content"].startswith(TEMPLATES["zh"])
         assert "seed" not in agent
         before = len(url.requests)
-        second, second_code = run_command(*options)
+        second, second_code = run_endpoint_command("make_dialogues", *options)
         assert len(url.requests) == before
     assert (code, data["state"], data["stored"], data["turns"], data["left"]) == (0, "done", 6, 12, 0)
     assert (second_code, second["stored"], second["answers"]) == (0, 6, 0)
