@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.backbones import embedding
-from scoring.backbones.linear import FeatureExtractor, LinearRecipe, fit_calibrated
+from scoring.backbones.linear import FeatureExtractor, HeadTask, LinearRecipe, fit_calibrated
 from scoring.backbones.ngram import NgramBackbone
 from scoring.backbones.transformer.backbone import TransformerBackbone
 from scoring.domain.backbone import FitProgress, Learner, Report, ignore_progress
@@ -39,7 +39,7 @@ from scoring.domain.evaluation.cross_validation import Evaluation, evaluate_spli
 from scoring.domain.evaluation.outcomes import Draws, Outcomes, Statistic, collect_outcomes
 from scoring.domain.spec import Spec, TransformerSettings
 from scoring.domain.training_data import Example, Head, Prediction, splits_by_prompt
-from scoring.inference.ngram import AnyHead, Form, list_distributions
+from scoring.inference.ngram import AnyHead, Form, LinearHead, list_distributions
 from tests.performance.scorer_xstest import find_small_encoder
 from tests.scoring import lend_an_ear, snippets, xstest
 
@@ -50,7 +50,7 @@ DATA: Mapping[str, tuple[Callable[[], list[Example]], Sequence[Head]]] = {
     "films": (snippets.read_films, [snippets.FILMS]),
     "xstest": (xstest.examples, [xstest.HEAD]),
 }
-SCORERS = ("rates", "ngram", "embedding", "tuned")
+SCORERS = ("rates", "ngram", "embedding", "head", "tuned")
 FORMS: Mapping[str, tuple[Form, ...]] = {
     "chosen on inner folds": ("multinomial", "cumulative"),
     "multinomial": ("multinomial",),
@@ -64,6 +64,7 @@ TUNED: Mapping[str, dict[str, float]] = {
     "balance 0": {"balance": 0.0},
     "balance 1": {"balance": 1.0},
 }
+ORDINAL = {name: changes.get("ordinal", 0.0) for name, changes in TUNED.items() if "ordinal" in name}
 RESAMPLES = 2000
 HEADER = (
     *("accuracy", "macro-F1", "within one", "levels off", "quadratic kappa", "log loss", "calibration error"),
@@ -81,11 +82,10 @@ class LinearPredictor:
 
 
 @dataclass(frozen=True)
-class LinearForms:
-    """A linear scorer that may take these forms of a head alone."""
+class LinearLearner:
+    """A linear scorer of another recipe than its backbone's; ``name`` tells it from others."""
 
-    scorer: str
-    forms: tuple[Form, ...]
+    name: str
     recipe: LinearRecipe = field(repr=False)
 
     def fit(
@@ -97,8 +97,41 @@ class LinearForms:
         report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> LinearPredictor:
-        fit = fit_calibrated(replace(self.recipe, forms=self.forms), examples, heads, seed=seed)
+        fit = fit_calibrated(self.recipe, examples, heads, seed=seed)
         return LinearPredictor(fit.features, fit.heads)
+
+
+@dataclass(frozen=True)
+class OrdinalRecipe(LinearRecipe):
+    """A linear head that learns by the loss of a tuned encoder's heads, ridge-regularised, to its minimum."""
+
+    forms: tuple[Form, ...] = ("multinomial",)
+    ordinal: float = 0.0
+
+    def fit(self, task: HeadTask, form: Form, seed: int) -> LinearHead:
+        import torch
+
+        from scoring.backbones.transformer.modeling import head_loss
+
+        if task.is_plain:
+            return super().fit(task, form, seed)
+        matrix, targets = torch.tensor(task.matrix), torch.tensor(task.targets)[:, None]
+        level_importance = [task.importance[task.targets == place][0] for place in range(len(task.seen))]
+        importance = torch.tensor(level_importance, dtype=torch.float32)
+        weights = torch.zeros((matrix.shape[1], len(task.seen)), requires_grad=True)
+        bias = torch.zeros(len(task.seen), requires_grad=True)
+        optimizer = torch.optim.LBFGS([weights, bias], max_iter=300, line_search_fn="strong_wolfe")
+
+        def compute_loss() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = head_loss([matrix @ weights + bias], targets, [importance], [self.ordinal])
+            loss = loss + weights.square().sum() / (2 * self.regularisation)
+            loss.backward()
+            return loss
+
+        optimizer.step(compute_loss)
+        arrays = (weights.detach().numpy(), bias.detach().numpy())
+        return LinearHead(task.head.criterion, task.head.values, task.seen, *arrays)
 
 
 def match_nothing(response: str) -> bool:
@@ -117,7 +150,13 @@ def build_choices(scorer: str, encoder: str, settings: TransformerSettings) -> d
             for name, changes in TUNED.items()
         }
     recipe = NgramBackbone().recipe if scorer == "ngram" else embedding.recipe(Spec("encoder", encoder))
-    return {name: LinearForms(scorer, forms, recipe) for name, forms in FORMS.items()}
+    recipes: dict[str, LinearRecipe] = {name: replace(recipe, forms=forms) for name, forms in FORMS.items()}
+    if scorer == "head":
+        recipes = {
+            name: OrdinalRecipe(recipe.learned, recipe.regularisation, settings.balance, ordinal=ordinal)
+            for name, ordinal in ORDINAL.items()
+        }
+    return {name: LinearLearner(f"{scorer} {name}", recipe) for name, recipe in recipes.items()}
 
 
 def read_rows(name: str, of: int) -> tuple[list[Example], Sequence[Head]]:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
 
+import numpy as np
 import pytest
 
+from scoring.backbones.linear import HeadTask, LinearRecipe
 from scoring.domain.evaluation.cross_validation import Evaluation
 from scoring.domain.evaluation.metrics import measure
 from scoring.domain.evaluation.outcomes import Draws
 from scoring.domain.training_data import Example, Head, Prediction, prompt_groups
 from tests.conftest import missing
-from tests.performance.tuning_choices import Results, build_choices, format_difference
+from tests.performance.tuning_choices import OrdinalRecipe, Results, build_choices, format_difference
 from tests.scoring import lend_an_ear, snippets
 
 HEAD = Head("c", (1, 2, 3), "ordinal")
@@ -68,6 +73,32 @@ def test_a_linear_scorer_learns_in_the_form_that_it_may_take_alone():
         forms[name] = head.form
         assert HEAD.most_likely(predictor.predict([replace(rows[2], response="gladly")])[0]["c"]) == 3
     assert (forms["multinomial"], forms["cumulative"]) == ("multinomial", "cumulative")
+
+
+def test_a_head_learns_as_scikit_learn_does_and_nearer_with_the_ordinal_loss():
+    if not find_spec("torch"):
+        missing("torch", "the loss of a tuned encoder needs requirements-encoder.txt")
+    chance = np.random.default_rng(0)
+    targets = np.repeat(np.arange(3), 40)
+    matrix = (chance.normal(size=(120, 4)) + targets[:, None] * [0.8, 0, 0, 0]).astype(np.float32)
+    importance = np.array([0.5, 1.0, 1.5])[targets]
+    task = HeadTask(HEAD, (0, 1, 2), matrix, targets, importance, np.ones(120))
+    plain = LinearRecipe(learn_nothing, 1.0).fit(task, "multinomial", 0).probabilities(matrix)
+    same = OrdinalRecipe(learn_nothing, 1.0).fit(task, "multinomial", 0).probabilities(matrix)
+    assert np.abs(plain - same).max() < 0.01
+    ordinal = OrdinalRecipe(learn_nothing, 1.0, ordinal=5.0).fit(task, "multinomial", 0).probabilities(matrix)
+    squared = [squared_distance(shares, targets, importance) for shares in (same, ordinal)]
+    assert squared[1] < squared[0]
+
+
+def learn_nothing(examples: Sequence[Example]) -> Any:
+    raise AssertionError
+
+
+def squared_distance(shares: Any, targets: Any, importance: Any) -> float:
+    """The earth mover's, of cumulative distributions."""
+    reached = np.arange(3)[None, :] >= targets[:, None]
+    return float((importance[:, None] * (shares.cumsum(axis=1) - reached) ** 2).sum())
 
 
 def test_every_rating_of_a_dialogue_is_an_example_of_its_prompt():
