@@ -359,12 +359,12 @@ def is_among() -> str:
     return AMONG[connection.vendor]
 
 
-def to_list(ids: Sequence[int]) -> Any:
+def to_list(ids: Sequence[Any]) -> Any:
     """The parameter of ``is_among``."""
     return list(ids) if connection.vendor == "postgresql" else json.dumps(list(ids))
 
 
-def fetch_among(sql: str, ids: Sequence[int], *params: Any, end: str = "") -> list[Any]:
+def fetch_among(sql: str, ids: Sequence[Any], *params: Any, end: str = "") -> list[Any]:
     """The rows of a query that ends with the column that is to be one of the ids; ``end`` follows."""
     with connection.cursor() as cursor:
         cursor.execute(sql + is_among() + end, [*params, to_list(ids)])

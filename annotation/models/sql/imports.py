@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import connection
 
 from annotation.core.sql import AMONG, fetch_among, for_update, is_among, to_database, to_list
-from annotation.models import Batch, Task
+from annotation.models import Assignment, Batch, Task
 from annotation.models.sql.tables import (
     ADJUDICATIONS,
     ANNOTATIONS,
@@ -51,55 +51,64 @@ def lock_import_tasks(
     else:
         params = [json.dumps(pairs)]
     with connection.cursor() as cursor:
-        sql = IMPORT_TASKS[connection.vendor] + for_update("t")
-        with _by_indexes(cursor):
-            cursor.execute(sql, [*params, to_list(datasets), batch.pk])
-            return list(map(ImportTask._make, cursor.fetchall()))
+        cursor.execute(IMPORT_TASKS[connection.vendor], [*params, to_list(datasets), batch.pk])
+        found = {pk: columns for pk, *columns in cursor.fetchall()}
+    locked = fetch_among(LOCKED_TASKS, list(found), end=" ORDER BY t.id" + for_update("t"))
+    return [ImportTask(*columns, *found[columns[0]]) for columns in locked]
 
 
-# In the order in which the tables stand, from the pairs on.
-BY_INDEXES = {"join_collapse_limit": "1", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+# Each of them by an index, in this order: the tables that come later are looked up for each row of those before.
+_LOOKUPS = (
+    (PROMPTS, "p", "p.key = {key} AND p.dataset_id{is_among_ids}"),
+    (MODELS, "m", "m.name = {model}"),
+    (RESPONSES, "r", "r.prompt_id = p.id AND r.model_id = m.id"),
+    (TASKS, "t", f"t.response_id = r.id AND t.batch_id = %s AND t.kind = '{Task.Kind.WORK}'"),
+    (COLLECTIONS, "c", "c.id = r.collection_id"),
+)
 
 
-@contextmanager
-def _by_indexes(cursor: Any) -> Iterator[None]:
-    """In its own order PostgreSQL's planner walks through whole tables of the site for each block of labels, which
-    takes far longer than four lookups by index where there are hundreds of thousands of responses.
-    """
-    if connection.vendor != "postgresql":
-        yield
-        return
-    cursor.execute("".join(f"SET LOCAL {name} = {value};" for name, value in BY_INDEXES.items()))
-    yield
-    cursor.execute("".join(f"SET LOCAL {name} TO DEFAULT;" for name in BY_INDEXES))
+def _build_lookup(pairs: str, join: str, **names: str) -> str:
+    joins = (
+        join.format(table=table, alias=alias, condition=condition.format(**names))
+        for table, alias, condition in _LOOKUPS
+    )
+    columns = "t.id, r.id, p.key, p.dimension, p.subcomponent, m.name, c.name"
+    return f"SELECT {columns} FROM {pairs} {' '.join(joins)}"  # noqa: S608  # names of our own
 
 
-# In this order: SQLite, which knows nothing of how many pairs there are, would begin with the batch's tasks.
-_IMPORT_TASKS = f"""
-SELECT t.id, t.stratum_id, t.state, t.overlap, t.slots_taken, r.id, p.key, p.dimension, p.subcomponent, m.name, c.name
-FROM {{pairs}}
-{{join}} {PROMPTS} p ON p.key = {{key}} AND p.dataset_id{{is_among_ids}}
-{{join}} {MODELS} m ON m.name = {{model}}
-{{join}} {RESPONSES} r ON r.prompt_id = p.id AND r.model_id = m.id
-{{join}} {TASKS} t ON t.response_id = r.id AND t.batch_id = %s AND t.kind = '{Task.Kind.WORK}'
-{{join}} {COLLECTIONS} c ON c.id = r.collection_id
-ORDER BY t.id"""
+# Neither planner knows how many tasks there are in a batch that the same transaction made, and both would begin with
+# them: SQLite keeps the order of CROSS JOIN, PostgreSQL that of subqueries that it cannot take apart.
 IMPORT_TASKS = {
-    "postgresql": _IMPORT_TASKS.format(
+    "postgresql": _build_lookup(
         pairs="unnest(%s::text[], %s::text[]) AS pair (key, model)",
-        join="JOIN",
+        join="CROSS JOIN LATERAL (SELECT * FROM {table} {alias} WHERE {condition} OFFSET 0) {alias}",
         key="pair.key",
         model="pair.model",
         is_among_ids=AMONG["postgresql"],
     ),
-    "sqlite": _IMPORT_TASKS.format(
+    "sqlite": _build_lookup(
         pairs="json_each(%s) AS pair",
-        join="CROSS JOIN",
+        join="CROSS JOIN {table} {alias} ON {condition}",
         key="json_extract(pair.value, '$[0]')",
         model="json_extract(pair.value, '$[1]')",
         is_among_ids=AMONG["sqlite"],
     ),
 }
+LOCKED_TASKS = f"SELECT t.id, t.stratum_id, t.state, t.overlap, t.slots_taken FROM {TASKS} t WHERE t.id"
+
+
+@contextmanager
+def look_up_by_indexes() -> Iterator[None]:
+    """Of rows that its own transaction wrote PostgreSQL's planner knows nothing: it would walk through all labels that a
+    file brought so far for each block of further ones.
+    """
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        yield
+        cursor.execute("SET LOCAL enable_seqscan TO DEFAULT")
 
 
 class StoredClaim(NamedTuple):
@@ -112,8 +121,7 @@ class StoredClaim(NamedTuple):
 
 
 class StoredRevision(NamedTuple):
-    task: int
-    person: int
+    assignment: str
     labels: Mapping[str, Any]
     idempotency_key: str
     texts: Mapping[str, str]
@@ -131,12 +139,13 @@ def fetch_stored_claims(tasks: Sequence[int]) -> list[StoredClaim]:
     return [StoredClaim(_to_digits(id_), *columns) for id_, *columns in rows]
 
 
-def fetch_stored_revisions(tasks: Sequence[int]) -> list[StoredRevision]:
-    """Each person's in their order, the current one last."""
-    rows = fetch_among(STORED_REVISIONS, tasks, end=" ORDER BY n.assignment_id, n.revision")
+def fetch_stored_revisions(claims: Sequence[str]) -> list[StoredRevision]:
+    """What was submitted under these claims, of each in their order, the current one last."""
+    ids = [to_database(Assignment, "id", claim) for claim in claims]
+    rows = fetch_among(STORED_REVISIONS, ids, end=" ORDER BY assignment_id, revision")
     return [
-        StoredRevision(task, person, json.loads(labels), key, json.loads(texts))
-        for task, person, labels, key, texts in rows
+        StoredRevision(_to_digits(claim), json.loads(labels), key, json.loads(texts))
+        for claim, labels, key, texts in rows
     ]
 
 
@@ -154,9 +163,9 @@ def _to_digits(id_: UUID | str) -> str:
 
 
 STORED_CLAIMS = f"SELECT id, task_id, person_id, slot, state, skip_reason FROM {ASSIGNMENTS} WHERE task_id"
-STORED_REVISIONS = f"""
-SELECT a.task_id, a.person_id, n.labels, n.idempotency_key, n.texts
-FROM {ASSIGNMENTS} a JOIN {ANNOTATIONS} n ON n.assignment_id = a.id WHERE a.task_id"""
+STORED_REVISIONS = (
+    f"SELECT assignment_id, labels, idempotency_key, texts FROM {ANNOTATIONS} WHERE assignment_id"
+)
 STORED_DECISIONS = (
     f"SELECT task_id, assignment_id, labels, idempotency_key FROM {ADJUDICATIONS} WHERE task_id"
 )

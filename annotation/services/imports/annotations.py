@@ -32,6 +32,7 @@ from annotation.domain.formats.rows import FileRow
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.releases.origins import check_protocol
 from annotation.models import Batch, Dataset, EvaluatedModel, Guideline
+from annotation.models.sql.imports import look_up_by_indexes
 from annotation.selectors.access import record_reader
 from annotation.selectors.datasets import get_dataset
 from annotation.selectors.guidelines import get_guideline, read_shipped
@@ -347,7 +348,7 @@ def _replay_records(intake: Intake, places: TaskSlots, replay: Replay, *, withou
         intake.source.options = add_wording(intake.source.options, replay.document)
     else:
         _refuse_strays(intake, replay.document)
-    with freeze_garbage():
+    with freeze_garbage(), look_up_by_indexes():
         for chunk in intake.chunks(intake.form.annotation_reader()):
             records = [r for r in chunk if not (without_final and isinstance(r, AdjudicationRecord))]
             finals_left_out += len(chunk) - len(records)

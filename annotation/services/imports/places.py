@@ -199,16 +199,16 @@ class TaskSlots:
         return self._by_text.get((record.ref.text, model), ())
 
     def _load_past(self) -> None:
-        ids = list(self._places)
-        claims = fetch_stored_claims(ids)
+        claims = {claim.id: claim for claim in fetch_stored_claims(list(self._places))}
         if not claims:
             return
-        for claim in claims:
+        for claim in claims.values():
             self._places[claim.task].add_claim(_build_claim(claim))
-        for revision in fetch_stored_revisions(ids):
+        for revision in fetch_stored_revisions(list(claims)):
+            claim = claims[revision.assignment]
             stated = StatedRevision(revision.labels, revision.idempotency_key, revision.texts)
-            self._places[revision.task].revisions.setdefault(revision.person, []).append(stated)
-        for decision in fetch_stored_decisions(ids):
+            self._places[claim.task].revisions.setdefault(claim.person, []).append(stated)
+        for decision in fetch_stored_decisions([*{claim.task for claim in claims.values()}]):
             self._places[decision.task].decision = Decision(
                 decision.labels, decision.idempotency_key, decision.assignment
             )

@@ -93,12 +93,11 @@ def fetch_claims_plainly(tasks: Sequence[int]) -> list[StoredClaim]:
     ]
 
 
-def fetch_revisions_plainly(tasks: Sequence[int]) -> list[StoredRevision]:
-    annotations = Annotation.objects.filter(assignment__task__in=tasks).order_by("assignment", "revision")
+def fetch_revisions_plainly(claims: Sequence[str]) -> list[StoredRevision]:
+    annotations = Annotation.objects.filter(assignment__in=claims).order_by("assignment", "revision")
     return [
         StoredRevision(
-            annotation.assignment.task_id,
-            annotation.assignment.person_id,
+            annotation.assignment_id.hex,
             annotation.labels,
             annotation.idempotency_key,
             annotation.texts,
