@@ -69,7 +69,7 @@ its overview, from its data to its boards, and what all of them go by.
 """
 
 
-BELOW = {"datasets": ("imports", "dialogue-runs"), "agreement": ("quality",)}
+BELOW = {"datasets": ("imports", "collecting", "dialogue-runs"), "agreement": ("quality",)}
 """Other addresses at which the place is where the reader is."""
 MAX_STUDIES = 8
 """Of the menu; the page of studies has all."""

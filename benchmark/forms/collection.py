@@ -38,6 +38,7 @@ class CollectionForm(forms.Form):
     model = forms.CharField(
         label=gettext_lazy("Model"),
         max_length=100,
+        widget=forms.TextInput(attrs={"list": "known-models"}),
         help_text=gettext_lazy("Whose responses they are called here; a new name makes a new model."),
     )
     dataset = forms.ModelChoiceField(
@@ -47,6 +48,7 @@ class CollectionForm(forms.Form):
         label=gettext_lazy("Collection"),
         max_length=100,
         required=False,
+        widget=forms.TextInput(attrs={"list": "known-collections"}),
         help_text=gettext_lazy(
             "Nothing is overwritten: another collection is another run. Empty: the default collection."
         ),

@@ -117,7 +117,9 @@ def collection_resume(request: HttpRequest, number: str) -> HttpResponse:
 
 def _live_context(run: CollectionRun) -> dict[str, Any]:
     progress = compute_progress(run)
-    return build_live_context(run, progress, "responses a second", left=progress.left)
+    return build_live_context(
+        run, progress, "responses a second", done=progress.stored, total=progress.prompts
+    )
 
 
 def _scale_times(rates: list[StretchRate]) -> tuple[str, list[StretchRate]]:
@@ -141,4 +143,4 @@ def _rate_chart(unit: str, rates: list[StretchRate]) -> str:
 
 
 def _crumbs(label: str) -> list[Crumb]:
-    return breadcrumbs((_("Boards"), "runs", []), (_("Response collection"), "collecting", []), title=label)
+    return breadcrumbs((_("Data"), "datasets", []), (_("Response collection"), "collecting", []), title=label)

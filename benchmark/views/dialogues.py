@@ -182,8 +182,8 @@ def _dialogue_context(request: HttpRequest, number: str, prompt: str) -> dict[st
 
 def _live_context(run: DialogueRun) -> dict[str, Any]:
     progress, turns = compute_dialogue_progress(run), 2 * run.rounds
-    left = turns * (progress.prompts - progress.imported) - progress.answers
-    return build_live_context(run, progress, "turns a second", left=left)
+    done = turns * progress.imported + progress.answers
+    return build_live_context(run, progress, "turns a second", done=done, total=turns * progress.prompts)
 
 
 def _list_urls(run: DialogueRun) -> list[str]:

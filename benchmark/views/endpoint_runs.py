@@ -115,9 +115,9 @@ def is_listed(urls: Sequence[str], command: str) -> bool:
 
 
 def build_live_context(
-    run: EndpointRun, progress: RunProgress, rate_name: str, *, left: int
+    run: EndpointRun, progress: RunProgress, rate_name: str, *, done: int, total: int
 ) -> dict[str, Any]:
-    """How far it is, and what the job reports while it is at it; ``left`` is in the unit of the rate."""
+    """How far it is, and what the job reports while it is at it; ``done`` and ``total`` are in the unit of the rate."""
     job = run.job
     at_work = job is not None and not job.is_over
     points = job.history[-8:] if job is not None and at_work else []
@@ -129,8 +129,10 @@ def build_live_context(
         "progress": progress,
         # What a worker that died left under way is lost, although nobody has counted it yet.
         "lost": run.lost + (0 if at_work else progress.pending),
+        "done": done,
+        "total": total,
         "rate": rate,
-        "minutes_left": left / rate / 60 if rate else None,
+        "minutes_left": (total - done) / rate / 60 if rate else None,
         "silent": job is not None and is_silent(job),
         "waiting_long": job is not None and is_waiting_long(job),
     }

@@ -436,7 +436,6 @@ RESULT_PLAIN = frozenset(
         "Report",
         "Report to print or save as PDF",
         "Response",
-        "Response collection",
         "Response, sha256",
         "Responses",
         "Responses came after it:",

@@ -81,7 +81,7 @@ def test_the_list_the_run_and_its_live_part(run: DialogueRun, he: Person, client
     page = read(client, "dialogue-run", run.pk)
     assert "Continue with 1 dialogue" in page
     assert "Be &lt;i&gt;kind" in page
-    assert "the agent says that it is an AI" in page
+    assert "The agent says that it is an AI" in page
     assert client.get(reverse("dialogue-progress", args=[run.pk])).headers["HX-Refresh"] == "true"
     for query, keys in (
         ("?state=failed", ["c3"]),
