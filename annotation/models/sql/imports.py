@@ -52,9 +52,9 @@ def lock_import_tasks(
         params = [json.dumps(pairs)]
     with connection.cursor() as cursor:
         cursor.execute(IMPORT_TASKS[connection.vendor], [*params, to_list(datasets), batch.pk])
-        found = {pk: columns for pk, *columns in cursor.fetchall()}
-    locked = fetch_among(LOCKED_TASKS, list(found), end=" ORDER BY t.id" + for_update("t"))
-    return [ImportTask(*columns, *found[columns[0]]) for columns in locked]
+        responses = {task: columns for task, *columns in cursor.fetchall()}
+    tasks = fetch_among(LOCKED_TASKS, list(responses), end=" ORDER BY t.id" + for_update("t"))
+    return [ImportTask(*columns, *responses[columns[0]]) for columns in tasks]
 
 
 # Each of them by an index, in this order: the tables that come later are looked up for each row of those before.
@@ -73,7 +73,7 @@ def _build_lookup(pairs: str, join: str, **names: str) -> str:
         for table, alias, condition in _LOOKUPS
     )
     columns = "t.id, r.id, p.key, p.dimension, p.subcomponent, m.name, c.name"
-    return f"SELECT {columns} FROM {pairs} {' '.join(joins)}"  # noqa: S608  # names of our own
+    return f"SELECT {columns} FROM {pairs} {' '.join(joins)}"
 
 
 # Neither planner knows how many tasks there are in a batch that the same transaction made, and both would begin with
@@ -99,8 +99,8 @@ LOCKED_TASKS = f"SELECT t.id, t.stratum_id, t.state, t.overlap, t.slots_taken FR
 
 @contextmanager
 def look_up_by_indexes() -> Iterator[None]:
-    """Of rows that its own transaction wrote PostgreSQL's planner knows nothing: it would walk through all labels that a
-    file brought so far for each block of further ones.
+    """Of rows that its own transaction wrote PostgreSQL's planner knows nothing: for each block of labels it would walk
+    through all that the file brought before.
     """
     if connection.vendor != "postgresql":
         yield
