@@ -262,8 +262,9 @@ class BatchStats(models.Model):
     ``agreement`` and ``history`` hold what ``selectors/batches/monitoring.py`` reads; ``days`` maps a day to the
     annotations handed in on it, ``decision_days`` to the disputes settled on it, the latest days only. ``complete``
     counts the tasks with all their annotations. ``timed_seconds`` is the time that the latest ``timed`` annotations
-    took. ``took`` is what the measuring cost, in seconds; ``final`` says that the batch was closed by then, so that
-    nothing can change any more.
+    took. ``stuck`` counts the tasks that nobody who works there may take, up to one more than are told. ``took`` is
+    what the measuring cost, in seconds; ``final`` says that the batch was closed by then, so that nothing can change
+    any more.
     """
 
     batch = models.OneToOneField(
@@ -277,6 +278,7 @@ class BatchStats(models.Model):
     decision_days = models.JSONField(default=dict, db_default={})
     timed = models.PositiveIntegerField(default=0)
     timed_seconds = models.FloatField(default=0)
+    stuck = models.PositiveIntegerField(default=0, db_default=0)
     took = models.FloatField(default=0)
     final = models.BooleanField(default=False)
 

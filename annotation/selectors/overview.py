@@ -20,8 +20,10 @@ from annotation.selectors.access import (
     unconfirmed_closings,
 )
 from annotation.selectors.adjudication import select_disputed_at
+from annotation.selectors.annotations.messages import count_unread_answers, count_waiting_threads
 from annotation.selectors.annotations.own_work import count_drafts
-from annotation.selectors.batches.monitoring import list_alarmed
+from annotation.selectors.batches.monitoring import list_alarmed, list_stuck
+from annotation.selectors.batches.needs import MAX_TOLD
 from annotation.selectors.batches.own_progress import list_own_batches
 from annotation.selectors.jobs import AT_WORK, list_visible_jobs
 
@@ -32,8 +34,8 @@ MAX_JOBS = 5
 
 @dataclass(frozen=True)
 class PendingWork:
-    """Something that needs the person in a study. ``name`` is that of a batch, ``n`` how many there are, ``due`` when
-    the batch is to be done. In words: ``templates/annotation/people/_pending.html``.
+    """Something that needs the person in a study. ``name`` is that of a batch, ``n`` how many there are
+    (``is_more``: and more), ``due`` when the batch is to be done. In words: ``templates/annotation/people/_pending.html``.
     """
 
     study: int
@@ -41,6 +43,7 @@ class PendingWork:
     name: str = ""
     n: int = 0
     due: date | None = None
+    is_more: bool = False
 
 
 def list_pending_work(person: Person) -> list[PendingWork]:
@@ -58,16 +61,22 @@ def _list_own(person: Person) -> Iterator[PendingWork]:
             yield PendingWork(progress.batch.study_id, code, progress.batch.name, progress.left, progress.due)
     for study, n in count_drafts(person).items():
         yield PendingWork(study, "drafts", n=n)
+    for study, n in count_unread_answers(person).items():
+        yield PendingWork(study, "answers", n=n)
 
 
 def _list_managed(person: Person) -> Iterator[PendingWork]:
-    """Disputes only of batches that are not sealed for the person, and agreement only where they may read results."""
+    """Disputes only of batches that are not sealed for the person; agreement, stuck tasks and questions only where they
+    may read results.
+    """
     studies = list_studies_to(person, MANAGE_BATCHES)
     managed = Q() if studies is None else Q(study__in=studies)
     batches = list(Batch.objects.exclude(state=Batch.State.CLOSED).filter(managed))
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     blind = set(blind_batches(person).values_list("pk", flat=True))
-    alarmed = list_alarmed([batch for batch in batches if batch.pk not in blind])
+    readable = [batch for batch in batches if batch.pk not in blind]
+    alarmed, stuck = list_alarmed(readable), list_stuck(readable)
+    questions = count_waiting_threads([batch.pk for batch in readable])
     disputes = _count_old_disputes([batch for batch in batches if batch.pk not in sealed])
     today = timezone.localdate()
     for batch in batches:
@@ -75,6 +84,11 @@ def _list_managed(person: Person) -> Iterator[PendingWork]:
             yield PendingWork(batch.study_id, "alarm", batch.name)
         if disputes[batch.pk]:
             yield PendingWork(batch.study_id, "old_disputes", batch.name, disputes[batch.pk])
+        if batch.pk in stuck:
+            n = stuck[batch.pk]
+            yield PendingWork(batch.study_id, "stuck", batch.name, min(n, MAX_TOLD), is_more=n > MAX_TOLD)
+        if questions[batch.pk]:
+            yield PendingWork(batch.study_id, "questions", batch.name, questions[batch.pk])
         if batch.state == Batch.State.OPEN and batch.due_date is not None and batch.due_date < today:
             yield PendingWork(batch.study_id, "overdue", batch.name, due=batch.due_date)
     unconfirmed = unconfirmed_closings().filter(managed).exclude(closed_by=person).order_by("name")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Exists, F, Max, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
 
 from annotation.core.errors import N_, NotFound
-from annotation.core.study_scope import build_own_filter
+from annotation.core.study_scope import build_own_filter, build_study_filter
 from annotation.models import Assignment, Batch, GuidelineNote, ItemMessage, Person
 
 LAST_MESSAGE = ItemMessage.objects.filter(assignment=OuterRef("pk")).order_by("-created_at", "-id")
@@ -61,13 +62,26 @@ def build_threads(assignments: Sequence[Assignment]) -> list[ItemThread]:
     return [ItemThread(assignment, read_thread(assignment)) for assignment in assignments]
 
 
-def count_waiting_threads(batch: Batch) -> int:
-    answered = Subquery(LAST_MESSAGE.values("answers")[:1])
-    return Assignment.objects.filter(batch=batch).annotate(answered=answered).filter(answered=False).count()
+def count_waiting_threads(batches: Iterable[int]) -> Counter[int]:
+    """By batch, the items whose last message is a question."""
+    later = Q(created_at__gt=OuterRef("created_at")) | Q(
+        created_at=OuterRef("created_at"), pk__gt=OuterRef("pk")
+    )
+    answers = ItemMessage.objects.filter(later, assignment=OuterRef("assignment"), answers=True)
+    waiting = ItemMessage.objects.filter(~Exists(answers), assignment__batch__in=list(batches), answers=False)
+    by_batch = waiting.order_by().values_list("assignment__batch")
+    return Counter(dict(by_batch.annotate(n=Count("assignment", distinct=True))))
 
 
-def count_unread_answers(person: Person) -> int:
-    return ItemMessage.objects.filter(assignment__person=person, answers=True, read_at=None).count()
+def count_unread_answers(person: Person) -> Counter[int]:
+    """By study, the answers to the person that they have not had on a page."""
+    unread = ItemMessage.objects.filter(
+        assignment__person=person,
+        answers=True,
+        read_at=None,
+        **build_study_filter("assignment__batch__study"),
+    )
+    return Counter(dict(unread.order_by().values_list("assignment__batch__study").annotate(n=Count("pk"))))
 
 
 def get_batch_assignment(batch: Batch, assignment_id: UUID) -> Assignment:

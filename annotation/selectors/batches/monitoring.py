@@ -86,6 +86,12 @@ def list_batch_stats(batches: Sequence[Batch]) -> dict[int, BatchStats]:
     return BatchStats.objects.in_bulk([batch.pk for batch in batches])
 
 
+def list_stuck(batches: Sequence[Batch]) -> dict[int, int]:
+    """Those of the batches with tasks that nobody who works there may take, and how many these are."""
+    stuck = BatchStats.objects.filter(batch__in=[batch.pk for batch in batches], stuck__gt=0)
+    return dict(stuck.values_list("batch", "stuck"))
+
+
 def count_complete_tasks(batch: Batch) -> int:
     """The tasks with all their annotations, counted along."""
     return sum(counts[state] for counts in count_by_stratum([batch.pk]).values() for state in COMPLETE)

@@ -19,6 +19,8 @@ from annotation.selectors.counts import count_by_member, count_tasks, sum_for_qu
 from annotation.selectors.gold_questions import list_failed_people
 
 CHUNK = 500
+MAX_TOLD = 100
+"""How many of them are counted; of more it is said that they are more."""
 LABELLED = N_("labelled it or has it in progress")
 ANNOTATED = N_("was given it to annotate")
 SKIPPED = N_("skipped it")

@@ -27,6 +27,7 @@ from annotation.selectors.batches.monitoring import (
     measure_agreement,
     measure_time,
 )
+from annotation.selectors.batches.needs import MAX_TOLD, list_needs
 from annotation.services.annotations.closings import close_blocks
 from annotation.services.audit import record
 from annotation.services.batches.batches import set_state
@@ -94,6 +95,7 @@ def _measure_batch(batch: Batch, before: BatchStats | None) -> BatchStats:
         "decision_days": count_decision_days(batch, now),
         "timed": timed,
         "timed_seconds": timed_seconds,
+        "stuck": 0 if final else len(list_needs(batch, limit=MAX_TOLD + 1)),
         "final": final,
     }
     rows = list_agreement_rows(BatchStats(agreement=agreement))

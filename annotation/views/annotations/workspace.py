@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -156,7 +155,7 @@ def item_context(
         "introduction": localize_introduction(item.document),
         "topic": describe_topic(item, language),
         "clarifications": describe_clarifications(item),
-        "unread_answers": partial(count_unread_answers, reader),
+        "unread_answers": lambda: count_unread_answers(reader).total(),
         "questions": list_questions(item, item.criteria, answers),
         "values": list_typed_values(form) if form else list_saved_values(saved) if saved else {},
         "saved": saved,

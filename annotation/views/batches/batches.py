@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -192,7 +191,7 @@ def batch_context(batch: Batch, person: Person, *, tab: str = "", page_title: st
         "tab": tab,
         "sealed": sealed_batches(person).filter(pk=batch.pk).exists(),
         "unconfirmed": is_awaiting_confirmation(batch),
-        "waiting_questions": partial(count_waiting_threads, batch),
+        "waiting_questions": lambda: count_waiting_threads([batch.pk]).total(),
         "crumbs": breadcrumbs(*ancestors, title=page_title or batch.name),
     }
 

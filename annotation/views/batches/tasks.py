@@ -35,6 +35,7 @@ from annotation.selectors.batches.needs import (
     ANNOTATED,
     FAILED,
     LABELLED,
+    MAX_TOLD,
     NOT_PLANNED,
     QUOTA,
     SKIPPED,
@@ -95,7 +96,6 @@ def join_names(names: Sequence[str]) -> str:
 
 
 PAGE = 50
-MAX_COUNTED = 100
 MAX_PAGES = 20
 
 
@@ -163,8 +163,8 @@ def batch_needs_notice(request: HttpRequest, name: str) -> HttpResponse:
     """How many need a person; the batch's page asks for it apart, so that the page itself waits for nothing."""
     open_batch = get_unsealed_batch(request, name)
     working = open_batch.state in (Batch.State.OPEN, Batch.State.PAUSED)
-    n = len(list_needs(open_batch, limit=MAX_COUNTED + 1)) if working else 0
-    context = {"batch": open_batch, "n": min(n, MAX_COUNTED), "more": n > MAX_COUNTED}
+    n = len(list_needs(open_batch, limit=MAX_TOLD + 1)) if working else 0
+    context = {"batch": open_batch, "n": min(n, MAX_TOLD), "more": n > MAX_TOLD}
     return render(request, "annotation/batches/_needs.html", context)
 
 

@@ -6,23 +6,22 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.core.study_scope import get_study_scope, limit_to_studies
-from annotation.domain.permissions import CUT_RELEASE, MANAGE_BATCHES, READ_AGREEMENT
+from annotation.domain.permissions import MANAGE_BATCHES, READ_AGREEMENT
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, VIEWER, Person
 from annotation.selectors.access import roles_of
 from annotation.selectors.batches.own_progress import list_own_batches
 from annotation.selectors.batches.progress import list_batch_rows
 from annotation.selectors.datasets import has_responses
-from annotation.selectors.overview import list_current_batches, list_own_jobs, list_pending_work
+from annotation.selectors.overview import list_current_batches
 from annotation.selectors.people import list_people_in_role
 from annotation.selectors.studies import list_studies
 from annotation.views.access import may, person_of
 from annotation.views.people.studies import show_studies
-from annotation.views.releases.verdicts import list_unreliable
+from annotation.views.people.waiting import describe_waiting, list_waiting
 
 LANDING_PAGES = {ANNOTATOR: "work", ADJUDICATOR: "disputes", VIEWER: "runs"}
 MAX_BATCHES = 10
@@ -32,7 +31,7 @@ MAX_BATCHES = 10
 @never_cache
 def home(request: HttpRequest) -> HttpResponse:
     """Managers and researchers see what needs them; annotators and adjudicators land at their work. Among several
-    studies everybody chooses one first.
+    studies everybody sees what needs them in all of these, and chooses one.
     """
     person = person_of(request)
     if len(get_study_scope() or ()) > 1:
@@ -57,10 +56,7 @@ def find_landing_page(person: Person) -> str | None:
 def overview_context(person: Person) -> dict[str, Any]:
     manages = may(person, MANAGE_BATCHES)
     batches = list_current_batches(limit=MAX_BATCHES) if manages else []
-    return {
-        "pending": list_pending_work(person),
-        "unreliable": list_unreliable(person, get_language() or "en") if may(person, CUT_RELEASE) else [],
-        "jobs": list_own_jobs(person),
+    return describe_waiting(list_waiting(person), person) | {
         "batches": list_batch_rows(batches, person),
         "has_responses": bool(batches) or (manages and has_responses()),
     }

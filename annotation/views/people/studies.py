@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -18,16 +17,19 @@ from annotation.domain.permissions import MAKE_STUDY, NAME_STUDY, ROLES
 from annotation.forms.people import StudyForm, TitleForm
 from annotation.models import Person, Study
 from annotation.selectors.access import list_visible_studies, roles_of
-from annotation.selectors.overview import list_pending_work
 from annotation.selectors.people import get_account
 from annotation.selectors.studies import find_study
 from annotation.services.studies import create_study, set_title
 from annotation.views.access import act_required, person_of, post_form
+from annotation.views.people.waiting import build_label, describe_waiting, list_waiting
 
 
 @require_GET
 @never_cache
 def studies(request: HttpRequest) -> HttpResponse:
+    """Within a study it leads out of it: this page is about all of them."""
+    if getattr(request, "study_name", None) is not None:
+        return redirect("/studies/")
     return show_studies(request)
 
 
@@ -64,27 +66,23 @@ def study_title(request: HttpRequest) -> HttpResponse:
 
 
 def show_studies(request: HttpRequest, form: StudyForm | None = None) -> HttpResponse:
-    context = {"rows": list_study_rows(person_of(request)), "form": form or StudyForm()}
+    """With what waits for the person in all of the studies."""
+    person = person_of(request)
+    studies = list_visible_studies(person)
+    titles = dict(Study.objects.filter(pk__in=studies).values_list("pk", "title"))
+    labels = {study: build_label(name, titles[study]) for study, name in studies.items()}
+    with limit_to_studies(studies):
+        lines = list_waiting(person)
+        context = describe_waiting(lines, person, labels)
+    counts = Counter(line.study for line in lines)
+    context |= {
+        "rows": [(label, list_roles_in(person, study), counts[study]) for study, label in labels.items()],
+        "form": form or StudyForm(),
+    }
     return render(request, "annotation/studies/list.html", context, status=200 if form is None else 422)
 
 
-def list_study_rows(person: Person) -> list[dict[str, Any]]:
-    """Each study that the person may see, with their roles and how much work waits for them there. Releases are not
-    asked: to read of their agreement is to open results.
-    """
-    titles, studies = dict(Study.objects.values_list("pk", "title")), list_visible_studies(person)
-    with limit_to_studies(studies):
-        waiting = Counter(line.study for line in list_pending_work(person))
-    rows = []
-    for study, name in studies.items():
-        with limit_to_studies([study]):
-            rows.append(
-                {
-                    "name": name,
-                    "title": titles[study],
-                    "url": build_study_url(name),
-                    "roles": [role for role in ROLES if role in roles_of(person)],
-                    "waiting": waiting[study],
-                }
-            )
-    return rows
+def list_roles_in(person: Person, study: int) -> list[str]:
+    with limit_to_studies([study]):
+        roles = roles_of(person)
+    return [role for role in ROLES if role in roles]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,12 +39,17 @@ def list_verdicts(release: GoldRelease, texts: GuidelineTexts) -> list[ReleaseVe
     return verdicts
 
 
-def list_unreliable(person: Person, language: str) -> list[ReleaseRow]:
-    """The current releases whose own agreement says that their labels cannot be relied on. Whoever reads that has
-    opened the results of their batches."""
-    current = [
-        row for row in list_releases(person) if not (row.sealed or row.successor or row.release.is_borrowed)
-    ]
+def list_unreliable(
+    person: Person, language: str, studies: Collection[int] | None = None
+) -> list[ReleaseRow]:
+    """The current releases of these studies, or of all in question, whose own agreement says that their labels cannot
+    be relied on, without those in the archive. Whoever reads that has opened the results of their batches.
+    """
+    superseded = GoldRelease.objects.exclude(supersedes=None).values("supersedes")
+    releases = GoldRelease.objects.filter(archived_at=None).exclude(pk__in=superseded)
+    if studies is not None:
+        releases = releases.filter(study__in=studies)
+    current = [row for row in list_releases(person, releases) if not (row.sealed or row.release.is_borrowed)]
     unreliable = [row for row in current if _is_unreliable(row.release, language)]
     record_openings(person, {batch.pk for row in unreliable for batch in row.release.batches.all()})
     return unreliable

@@ -44,7 +44,7 @@ def test_a_question_is_answered_without_either_name(
     batch: Batch, item: Assignment, lin: Person, ma: Person
 ) -> None:
     assert QUESTION in ask(lin, item)
-    assert count_waiting_threads(batch) == 1
+    assert count_waiting_threads([batch.pk]) == {batch.pk: 1}
     page = text(visit(ma).get(f"/batches/{batch.name}/messages/"))
     assert QUESTION in page
     assert item.task.response.text in page
@@ -52,14 +52,14 @@ def test_a_question_is_answered_without_either_name(
     assert not re.search(rf"\b{lin.username}\b", article)
     assert item.task.response.model.name not in article
     answer(ma, item, clause="compliance:3")
-    assert (count_waiting_threads(batch), count_unread_answers(lin)) == (0, 1)
+    assert (count_waiting_threads([batch.pk]), count_unread_answers(lin)) == ({}, {batch.study_id: 1})
     work = text(visit(lin).get(f"/work/{batch.name}/"))
     assert "1 new answer" in work
     thread = text(visit(lin).get(f"/work/items/{item.pk}/messages/"))
     assert ANSWER in thread
     assert "3 Full compliance" in thread  # the clause that the answer goes by
     assert "ma<" not in thread
-    assert count_unread_answers(lin) == 0
+    assert count_unread_answers(lin) == {}
     assert "new answer" not in text(visit(lin).get(f"/work/{batch.name}/"))
     assert ItemMessage.objects.filter(read_at=None).count() == 0
 

@@ -12,25 +12,52 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from annotation.core.study_scope import limit_to_studies
 from annotation.domain.batch_spec import Policy
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Alarm, Assignment, Batch, Dataset, Guideline, Job, Person
+from annotation.models import (
+    Alarm,
+    Assignment,
+    Batch,
+    BatchStats,
+    Dataset,
+    GoldRelease,
+    Guideline,
+    Job,
+    Person,
+)
 from annotation.selectors.access import has_opened
+from annotation.services.annotations.messages import answer_about_item, ask_about_item
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state
+from annotation.services.batches.members import set_member_active
+from annotation.services.batches.monitoring import watch_batch
 from annotation.services.people.people import add_person, set_roles
 from annotation.services.releases import cut_release
-from tests.support import label_next, make_batch
+from annotation.services.studies import create_study
+from tests.support import label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db
+UNRELIABLE = "The labels of the release gold cannot be relied on yet: their agreement is not established"
 
 
-def read(person: Person, language: str = "en") -> str:
+def fetch(person: Person, language: str = "en", path: str = "/") -> str:
     client = Client()
     client.force_login(person)
     client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
-    answer = client.get("/")
+    answer = client.get(path)
     assert answer.status_code == 200
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
+    return re.sub(r"\s+", " ", answer.content.decode())
+
+
+def read(person: Person, language: str = "en", path: str = "/") -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", fetch(person, language, path)))
+
+
+def list_links(page: str) -> dict[str, str]:
+    """The addresses of the page's links by their words."""
+    links = re.findall(r'<a [^>]*?href="([^"]*)"[^>]*>(.*?)</a>', page)
+    return {re.sub(r"<[^>]+>", "", words).strip(): address for address, words in links}
 
 
 @pytest.fixture
@@ -82,6 +109,124 @@ def test_what_is_on_time_is_no_line(disputed: Batch, ma: Person) -> None:
     Batch.objects.update(due_date=timezone.localdate() - timedelta(days=1))
     set_state(batch=disputed, state=Batch.State.PAUSED)
     assert "Nothing is waiting for you." in read(ma)
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_a_manager_sees_items_that_nobody_may_take_and_questions(
+    batch: Batch, ma: Person, lin: Person, chen: Person, zhou: Person, language: str
+) -> None:
+    label_next(batch, lin, 1)
+    held = claim_next_task(batch=batch, person=lin)
+    assert held is not None
+    ask_about_item(assignment=held, author=lin, text="Does a warning count?")
+    for person in (chen, zhou):
+        set_member_active(batch=batch, person=person, role="annotator", active=False, actor=ma)
+    watch_batch(batch)
+    stuck, question, answered = {
+        "en": (
+            "2 items in first need a person: nobody who works there may take them",
+            "1 question about an item of first waits for an answer",
+            "1 question of yours has been answered",
+        ),
+        "zh-hans": (
+            "first 有 2 个条目需要人手：在其中工作的人都不能领取",
+            "有 1 个关于 first 中条目的问题等待答复",
+            "您的 1 个问题已有答复",
+        ),
+    }[language]
+    links = list_links(fetch(ma, language))
+    assert links[stuck] == "/batches/first/needs/"
+    assert links[question] == "/batches/first/messages/"
+    answer_about_item(assignment=held, author=ma, text="It does not.", criterion="", for_everybody=False)
+    assert question not in read(ma, language)
+    set_roles(person=lin, roles=["annotator", "researcher"])
+    assert list_links(fetch(lin, language))[answered] == "/history/-/messages/"
+    set_member_active(batch=batch, person=chen, role="annotator", active=True, actor=ma)
+    BatchStats.objects.update(at=timezone.now() - timedelta(hours=1))
+    watch_batch(batch)
+    assert stuck not in read(ma, language)
+
+
+def test_among_several_studies_everything_that_waits_stands_with_its_study(
+    disputed: Batch, guideline: Guideline, lin: Person, chen: Person, ma: Person, he: Person
+) -> None:
+    """Each line leads into its own study, whatever else has the same name; nothing of a third study is there."""
+    raise_alarm(disputed)
+    Job.objects.create(
+        kind="train_scorer",
+        title="s1",
+        state="failed",
+        finished_at=timezone.now(),
+        created_by=ma,
+        study=disputed.study,
+    )
+    other, foreign = create_study(name="other", title="The other one"), create_study(name="foreign")
+    with limit_to_studies([other.pk]):
+        set_roles(person=lin, roles=["annotator"])
+        set_roles(person=chen, roles=["annotator"])
+        set_roles(person=ma, roles=["manager", "researcher", "annotator"])
+        corpus = make_corpus(prompts=2, models=["M-1", "M-2"], name="small")
+        make_batch(guideline, corpus, name="first", annotators=[ma], policy=Policy(overlap=1))
+        done = make_batch(
+            guideline,
+            make_corpus(prompts=4, models=["M-1", "M-2"], name="more"),
+            name="done",
+            annotators=[lin, chen],
+        )
+        for person in (lin, chen):
+            label_next(done, person, 1)
+        release = cut_release(ReleaseSpec(name="gold", batches=[done]))
+        for row in release.manifest["agreement"]:
+            row["alpha_ordinal"] = {"value": 0.6, "low": 0.5, "high": 0.7}
+        release.save()
+    with limit_to_studies([foreign.pk]):
+        strange = make_batch(
+            guideline,
+            make_corpus(prompts=2, models=["M-1", "M-2"], name="small"),
+            name="foreign-batch",
+            annotators=[lin, chen],
+        )
+        raise_alarm(strange)
+    links = list_links(fetch(ma))
+    own, there = f"/s/{disputed.study.name}", "/s/other"
+    expected = {
+        "Agreement in first is below its threshold": f"{own}/batches/first/",
+        "2 disputes in first have waited for more than 3 days": f"{own}/batches/first/",
+        "4 items to label in first": f"{there}/work/first/",
+        UNRELIABLE: f"{there}/releases/gold/",
+        "s1": f"{own}/scorers/s1/",
+    }
+    assert {words: links.get(words) for words in expected} == expected
+    page = read(ma)
+    assert "foreign" not in page
+    assert "The other one" in page
+    assert "training a scorer" in page
+    assert has_opened(done, ma)
+    assert not has_opened(done, he)
+    assert "release gold" not in read(he)  # who sees one study lands in it
+
+
+def test_within_a_study_the_list_of_studies_is_that_of_the_site(disputed: Batch, ma: Person) -> None:
+    client = Client()
+    client.force_login(ma)
+    answer = client.get(f"/s/{disputed.study.name}/studies/")
+    assert (answer.status_code, answer["Location"]) == (302, "/studies/")
+
+
+def test_of_very_much_that_waits_the_first_page_lists_a_part(
+    guideline: Guideline, dataset: Dataset, ma: Person, lin: Person
+) -> None:
+    create_study(name="other").memberships.create(person=ma, role="manager")
+    with limit_to_studies([dataset.study_id]):
+        for number in range(32):
+            batch = make_batch(
+                guideline, dataset, name=f"batch-{number}", annotators=[lin], policy=Policy(overlap=1)
+            )
+            raise_alarm(batch)
+    page = read(ma)
+    assert page.count("is below its threshold") == 30
+    assert "2 more stand on the first pages of their studies" in page
+    assert read(ma, path=f"/s/{dataset.study.name}/").count("is below its threshold") == 32
 
 
 def test_who_works_in_a_batch_reads_nothing_of_its_results(disputed: Batch, ma: Person) -> None:
@@ -137,6 +282,8 @@ def test_a_release_that_its_own_agreement_does_not_bear_is_named(
     assert ("The labels of the release gold cannot be relied on yet" in read(he)) is is_told
     assert has_opened(batch, he) is is_told
     assert "The labels of the release gold" not in read(ma)  # who does not cut releases
+    GoldRelease.objects.update(archived_at=timezone.now())
+    assert "The labels of the release gold" not in read(he)
 
 
 def test_a_release_of_what_one_judges_blind_is_not_named(
