@@ -34,6 +34,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/-/judges/", judges.judges, name="judges"),
     path("runs/-/judges/new/", judges.new_judge, name="judge-new"),
     path("runs/-/judges/judge/<name:name>/", judges.judge, name="judge"),
+    path("runs/-/judges/judge/<name:name>/archive/", judges.archive_judge, name="judge-archive"),
+    path("runs/-/judges/judge/<name:name>/title/", judges.title_judge, name="judge-title"),
     path("runs/-/judges/judge/<name:name>/ask/", judges.ask, name="judge-ask"),
     path("runs/-/judges/judgings/<int:judging_id>/again/", judges.resume, name="judge-ask-on"),
     path("runs/-/judges/templates/<str:name>/", judges.template, name="judge-template"),
@@ -47,6 +49,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/-/multiple-choice/", reports.reports, name="choice-reports"),
     path("runs/-/multiple-choice/-/new/", reports.new_report, name="choice-report-new"),
     path("runs/-/multiple-choice/<str:name>/", reports.report, name="choice-report"),
+    path("runs/-/multiple-choice/<str:name>/archive/", reports.archive_report, name="choice-report-archive"),
+    path("runs/-/multiple-choice/<str:name>/title/", reports.title_report, name="choice-report-title"),
     path("runs/-/multiple-choice/<str:name>/answers/", reports.model_page, name="choice-report-model"),
     path("runs/-/multiple-choice/<str:name>/batch/", reports.batch, name="choice-report-batch"),
     path(
@@ -59,6 +63,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/-/published/", published_tables.published_tables, name="published-tables"),
     path("runs/-/published/new/", published_tables.published_new, name="published-new"),
     path("runs/-/published/<int:table_id>/", published_tables.published_table, name="published-table"),
+    path(
+        "runs/-/published/<int:table_id>/archive/", published_tables.archive_table, name="published-archive"
+    ),
+    path("runs/-/published/<int:table_id>/title/", published_tables.title_table, name="published-title"),
     path(
         "runs/-/published/<int:table_id>/dataset/",
         published_tables.published_dataset,

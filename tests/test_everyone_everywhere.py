@@ -309,6 +309,8 @@ MAY: dict[str, frozenset[str]] = {
     "published-table": READERS,
     "published-remove": RESEARCHER,
     "published-dataset": RESEARCHER,
+    "published-archive": RESEARCHER,
+    "published-title": RESEARCHER,
     "dialogue-runs": OFFICE,
     "dialogue-run-new": RESEARCHER,
     "dialogue-run": OFFICE,
@@ -328,6 +330,8 @@ MAY: dict[str, frozenset[str]] = {
     "judge-new": RESEARCHER,
     "judge-ask": RESEARCHER,
     "judge-ask-on": RESEARCHER,
+    "judge-archive": RESEARCHER,
+    "judge-title": RESEARCHER,
     "judge-template": OFFICE,
     "judge-template-save": RESEARCHER,
     "judge-comparison": OFFICE,
@@ -337,6 +341,8 @@ MAY: dict[str, frozenset[str]] = {
     "choice-report": READERS,
     "choice-report-model": READERS,
     "choice-report-batch": RESEARCHER,
+    "choice-report-archive": RESEARCHER,
+    "choice-report-title": RESEARCHER,
     "choice-report-export": READERS,
 }
 # The roles may do the act; of the world's items only their owner is given these.
@@ -560,6 +566,8 @@ def make_world() -> World:
             "must-fail-remove.item_id": receipt.pk,
             "judge.name": "j1",
             "judge-ask.name": "j1",
+            "judge-archive.name": "j1",
+            "judge-title.name": "j1",
             "judging_id": judging.pk,
             "judge-template.name": guideline.name,
             "judge-template-save.name": guideline.name,
@@ -574,7 +582,10 @@ def make_world() -> World:
             "item_id": RunItem.objects.filter(run=run)[0].pk,
             **{f"{name}.name": "b1" for name in ("run-again", "run-links", "run-share", "run-link-revoke")},
             "run-sensitivity.name": "b1",
-            **{f"choice-report{page}.name": choices.name for page in ("", "-model", "-batch", "-export")},
+            **{
+                f"choice-report{page}.name": choices.name
+                for page in ("", "-model", "-batch", "-export", "-archive", "-title")
+            },
             "choice-report-export.kind": "json",
             "link_id": link.pk,
             "token": token,

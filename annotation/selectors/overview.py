@@ -34,8 +34,9 @@ MAX_JOBS = 5
 
 @dataclass(frozen=True)
 class PendingWork:
-    """Something that needs the person in a study. ``name`` is that of a batch, ``n`` how many there are
-    (``is_more``: and more), ``due`` when the batch is to be done. In words: ``templates/annotation/people/_pending.html``.
+    """Something that needs the person in a study. ``name`` is that of a batch or release, ``n`` how many there are
+    (``is_more``: and more), ``due`` when the batch is to be done. In words:
+    ``templates/annotation/people/_pending.html``.
     """
 
     study: int

@@ -40,6 +40,7 @@ from annotation.forms.imports import (
     list_stated,
     read_choices,
 )
+from annotation.forms.lists import ListColumns
 from annotation.models import Batch, Import
 from annotation.selectors.datasets import list_own_datasets
 from annotation.selectors.imports import (
@@ -72,6 +73,7 @@ from annotation.services.imports.uploads import (
     receive_upload,
 )
 from annotation.views.access import accepts_body, act_required, person_of, post_form
+from annotation.views.lists import narrow_by_request
 
 PAGE = 50
 
@@ -80,7 +82,9 @@ PAGE = 50
 @never_cache
 @act_required(IMPORT_DATA)
 def imports(request: HttpRequest) -> HttpResponse:
-    context = {"imports": list_visible_imports(person_of(request))}
+    visible = list_visible_imports(person_of(request))
+    narrowed = narrow_by_request(request, visible, ListColumns(("file_name", "format")))
+    context = {**narrowed.context, "imports": narrowed.rows, "any": visible.exists()}
     return render(request, "annotation/imports/list.html", context)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from django.apps import apps
 from django.core.paginator import Paginator
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
@@ -23,34 +23,38 @@ from annotation.domain.permissions import (
     TRAIN_SCORER,
     Act,
 )
-from annotation.forms.lists import ListForm, RowTitleForm
+from annotation.forms.lists import ListColumns, ListForm, RowTitleForm
 from annotation.models import Archivable
 from annotation.services.lists import set_archived, set_row_title
 from annotation.views.access import View, act_required, person_of
 from annotation.views.notices import add_notice
 
-A = TypeVar("A", bound=Archivable)
+R = TypeVar("R", bound=Model)
 PAGE = 50
+COLUMNS = ListColumns()
 
 
 @dataclass(frozen=True)
-class NarrowedList(Generic[A]):
+class NarrowedList(Generic[R]):
     """One page of a list. ``context`` is for its template, with ``components/list_tools.html``."""
 
-    rows: QuerySet[A]
+    rows: QuerySet[R]
     """Those of the page."""
     context: Mapping[str, Any]
 
 
-def narrow_by_request(request: HttpRequest, rows: QuerySet[A], **fixed: str) -> NarrowedList[A]:
+def narrow_by_request(
+    request: HttpRequest, rows: QuerySet[R], columns: ListColumns = COLUMNS, **fixed: str
+) -> NarrowedList[R]:
     """``fixed`` are other parameters of the address, which the search and the pages leave as they are."""
-    form = ListForm(request.GET)
-    choice = form.read()
-    page = Paginator(choice.narrow(rows), PAGE).get_page(request.GET.get("page"))
+    guidelines = columns.list_guidelines(rows)
+    choice = ListForm(request.GET, guidelines).read()
+    page = Paginator(choice.narrow(rows, columns), PAGE).get_page(request.GET.get("page"))
     parameters = fixed | {
         name: value
         for name, value in (
             ("words", choice.words),
+            ("guideline", choice.guideline),
             ("order", request.GET.get("order", "") and choice.order),
             ("archived", "1" if choice.archived else ""),
         )
@@ -60,49 +64,56 @@ def narrow_by_request(request: HttpRequest, rows: QuerySet[A], **fixed: str) -> 
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode(parameters),
-        "list_form": ListForm({"words": choice.words, "order": choice.order}),
+        "list_form": ListForm(
+            {"words": choice.words, "guideline": choice.guideline, "order": choice.order}, guidelines
+        ),
         "list_fixed": fixed.items(),
         "list_choice": choice,
-        "is_narrowed": bool(choice.words),
+        "is_narrowed": choice.is_narrow,
         "all_url": f"?{urlencode(fixed)}",
-        "archive_url": f"?{urlencode({**fixed, 'archived': '1'})}",
+        "archive_url": f"?{urlencode({**fixed, 'archived': '1'})}"
+        if issubclass(rows.model, Archivable)
+        else "",
     }
-    return NarrowedList(cast("QuerySet[A]", page.object_list), context)
+    return NarrowedList(cast("QuerySet[R]", page.object_list), context)
 
 
-def build_archive_view(model: str, act: Act, back: str) -> View:
-    """The view that archives a row of the model (``archived=1``) or restores it, by its name; then ``back``."""
+def build_archive_view(model: str, act: Act, back: str, key: str = "name", **fixed: Any) -> View:
+    """The view that archives a row of the model (``archived=1``) or restores it, then ``back``. The one argument of its
+    address is the row's ``key``; ``fixed`` are lookups that hold of every row of the list.
+    """
 
     @require_POST
     @act_required(act)
-    def archive(request: HttpRequest, name: str) -> HttpResponse:
-        row = _get_row(model, name)
+    def archive(request: HttpRequest, **place: Any) -> HttpResponse:
+        row = _get_row(model, place, key, fixed)
         archived = request.POST.get("archived") == "1"
         if set_archived(row=row, archived=archived, actor=person_of(request)):
-            add_notice(request, "archived" if archived else "restored", name=name)
+            add_notice(request, "archived" if archived else "restored", name=row.name)
         return redirect(back)
 
     return archive
 
 
-def _get_row(model: str, name: str) -> Archivable:
-    row: Archivable | None = apps.get_model(model)._default_manager.filter(name=name).first()
+def _get_row(model: str, place: Mapping[str, Any], key: str, fixed: Mapping[str, Any]) -> Any:
+    (argument,) = place.values()
+    row = apps.get_model(model)._default_manager.filter(**{key: argument}, **fixed).first()
     if row is None:
-        raise NotFound(N_("There is nothing named {name} here."), name=name)
+        raise NotFound(N_("There is nothing named {name} here."), name=argument)
     return row
 
 
-def build_title_view(model: str, act: Act, back: str) -> View:
-    """The view that gives a row of the model a title, by its name; then ``back``."""
+def build_title_view(model: str, act: Act, back: str, key: str = "name", **fixed: Any) -> View:
+    """The view that gives a row of the model a title, as ``build_archive_view``."""
 
     @require_POST
     @act_required(act)
-    def set_title(request: HttpRequest, name: str) -> HttpResponse:
-        row, form = _get_row(model, name), RowTitleForm(request.POST)
+    def set_title(request: HttpRequest, **place: Any) -> HttpResponse:
+        row, form = _get_row(model, place, key, fixed), RowTitleForm(request.POST)
         if not form.is_valid():
             raise AssayError(N_("A title has at most 200 characters."))
         if set_row_title(row=row, title=form.cleaned_data["title"], actor=person_of(request)):
-            add_notice(request, "titled", name=name)
+            add_notice(request, "titled", name=row.name)
         return redirect(back)
 
     return set_title

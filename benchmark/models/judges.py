@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import (
+    Archivable,
     Collection,
     Dataset,
     EvaluatedModel,
@@ -43,7 +44,7 @@ class JudgeTemplate(OfStudy, Authored):
         return f"{self.guideline_name} {self.number}"
 
 
-class Judge(OfStudy, Authored):
+class Judge(Archivable, Authored):
     """``source`` says where imported labels come from; an endpoint's judge has an endpoint, model and template."""
 
     class Kind(models.TextChoices):

@@ -17,7 +17,6 @@ from annotation.models import (
     EvaluatedModel,
     GoldRelease,
     Job,
-    OfStudy,
     ReleasedLabel,
     Response,
 )
@@ -155,7 +154,7 @@ class ShareLink(Authored):
         return f"{self.run_id}/{self.pk}"
 
 
-class PublishedTable(OfStudy, Authored):
+class PublishedTable(Archivable, Authored):
     """Numbers that others published by a guideline: reference rows, never measured here.
 
     ``rows`` are ``[{"model", "dimensions": {scope: {metric: value}}, "overall": {metric: value}, "n": {scope: n}}]``,

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import Collection, Dataset, EvaluatedModel, OfStudy, Prompt, Response
+from annotation.models import Archivable, Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.base import Authored
 from benchmark.models.judges import Judge
 from scoring.models import Scorer
@@ -64,7 +64,7 @@ class ParsedAnswer(models.Model):
         return f"{self.response_id}/{self.rules}={self.choice}"
 
 
-class ChoiceReport(OfStudy, Authored):
+class ChoiceReport(Archivable, Authored):
     """Which responses a FINE or multiple-choice result is read from, and who says whether open answers are safe.
 
     At most one of ``scorer`` and ``judge``; with neither it is people, by the gold of closed tasks. The numbers are

@@ -32,10 +32,10 @@ class PublishedTableRow:
     sealed: bool
 
 
-def list_table_rows(person: Person) -> list[PublishedTableRow]:
+def list_table_rows(person: Person, tables: QuerySet[PublishedTable]) -> list[PublishedTableRow]:
     """Who judges by a guideline blind now reads no names of models in its tables."""
     sealed = set(sealed_batches(person).values_list("guideline__name", flat=True))
-    return [PublishedTableRow(table, table.guideline_name in sealed) for table in list_published_tables()]
+    return [PublishedTableRow(table, table.guideline_name in sealed) for table in tables]
 
 
 def _is_sealed(person: Person, guideline: str) -> bool:

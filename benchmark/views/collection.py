@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from annotation.core.charts import PADDING, chart_url, draw_line, draw_rules, make_picture, make_quantity
 from annotation.core.http import Crumb, breadcrumbs, parse_int
 from annotation.domain.permissions import COLLECT_RESPONSES, READ_COLLECTIONS
+from annotation.forms.lists import ListColumns
 from annotation.views.access import act_required, person_of
 from benchmark.domain.llm_client.protocol import CUT
 from benchmark.forms.collection import CollectionForm
@@ -53,7 +54,8 @@ SHORT_MINUTES = 3
 @require_safe
 @act_required(READ_COLLECTIONS)
 def collections(request: HttpRequest) -> HttpResponse:
-    return render_list(request, "benchmark/collection/list.html", CollectionRun, build_run_rows)
+    columns = ListColumns(("model__name", "dataset__name", "collection__name", "endpoint"))
+    return render_list(request, "benchmark/collection/list.html", CollectionRun, build_run_rows, columns)
 
 
 @require_http_methods(["GET", "POST"])

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.core.http import Crumb, breadcrumbs, parse_int
 from annotation.domain.permissions import COLLECT_RESPONSES, READ_COLLECTIONS
+from annotation.forms.lists import ListColumns
 from annotation.models import DialogueFault
 from annotation.views.access import act_required, person_of
 from benchmark.domain.dialogues import ANY_LANGUAGE
@@ -64,7 +65,10 @@ STATE_LABELS = {
 @require_safe
 @act_required(READ_COLLECTIONS)
 def dialogue_runs(request: HttpRequest) -> HttpResponse:
-    return render_list(request, "benchmark/dialogues/list.html", DialogueRun, build_dialogue_run_rows)
+    columns = ListColumns(("name", "model__name", "agent", "dataset__name"))
+    return render_list(
+        request, "benchmark/dialogues/list.html", DialogueRun, build_dialogue_run_rows, columns
+    )
 
 
 @require_http_methods(["GET", "POST"])

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, Conflict
 from annotation.core.http import Crumb
+from annotation.forms.lists import ListColumns
 from annotation.selectors.jobs import is_silent, is_waiting_long
 from annotation.views.access import person_of
+from annotation.views.lists import narrow_by_request
 from benchmark.domain.llm_client import build_key_name, find_key
 from benchmark.forms.collection import CollectionForm
 from benchmark.models import EndpointRun
@@ -24,22 +25,17 @@ from benchmark.selectors.endpoint_runs import EndpointRunRow, R, RunProgress, li
 from benchmark.selectors.leaderboards.runs import list_open_collections, list_open_models
 from benchmark.services.endpoint_runs import refuse_unlisted_endpoints
 
-RUNS_PER_PAGE = 50
-
 
 def render_list(
     request: HttpRequest,
     template: str,
     model: type[R],
     build_rows: Callable[[Sequence[R]], list[EndpointRunRow[R]]],
+    columns: ListColumns,
 ) -> HttpResponse:
     runs = list_open_runs(model, person_of(request))
-    page = Paginator(runs, RUNS_PER_PAGE).get_page(request.GET.get("page"))
-    context = {
-        "page": page,
-        "pages": page.paginator.get_elided_page_range(page.number),
-        "rows": build_rows(list(page)),
-    }
+    narrowed = narrow_by_request(request, runs, columns)
+    context = {**narrowed.context, "rows": build_rows(list(narrowed.rows)), "any": runs.exists()}
     return render(request, template, context)
 
 

@@ -21,13 +21,20 @@ from annotation.core.text_templates import render_text
 from annotation.domain.formats.rows import Source
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.domain.permissions import ENTER_PUBLISHED_TABLE, READ_BOARDS
+from annotation.forms.lists import ListColumns
 from annotation.models import Guideline
 from annotation.views.access import act_required, person_of
+from annotation.views.lists import build_archive_view, build_title_view, narrow_by_request
 from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.domain.published_tables import Published
 from benchmark.forms.leaderboards import PublishedDatasetForm, PublishedForm
 from benchmark.models import PublishedTable
-from benchmark.selectors.published_tables import build_board_row, get_table, list_table_rows
+from benchmark.selectors.published_tables import (
+    build_board_row,
+    get_table,
+    list_published_tables,
+    list_table_rows,
+)
 from benchmark.services.published_tables import (
     add_published,
     place_published,
@@ -47,9 +54,21 @@ from scoring.selectors.scorers import get_latest_guideline
 @never_cache
 @act_required(READ_BOARDS)
 def published_tables(request: HttpRequest) -> HttpResponse:
-    person = person_of(request)
-    context = {"tables": list_table_rows(person)}
+    narrowed = narrow_by_request(request, list_published_tables(), ListColumns(guideline="guideline_name"))
+    context = {
+        **narrowed.context,
+        "tables": list_table_rows(person_of(request), narrowed.rows),
+        "any": list_published_tables().exists(),
+    }
     return render(request, "benchmark/published_tables/list.html", context)
+
+
+archive_table = build_archive_view(
+    "benchmark.PublishedTable", ENTER_PUBLISHED_TABLE, "published-tables", "pk", removed_at=None
+)
+title_table = build_title_view(
+    "benchmark.PublishedTable", ENTER_PUBLISHED_TABLE, "published-tables", "pk", removed_at=None
+)
 
 
 @require_http_methods(["GET", "POST"])

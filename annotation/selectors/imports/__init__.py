@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from annotation.core.errors import N_, AssayError, NotFound
 from annotation.domain.formats import PROMPTS, PromptRef
@@ -21,8 +21,6 @@ from annotation.models import (
 )
 from annotation.models.sql.imports import ImportTask, lock_import_tasks
 from annotation.selectors.access import sealed_batches, sealed_datasets
-
-LATEST = 200
 
 
 def find_prompts_by_key(dataset: Dataset, keys: Iterable[str]) -> dict[str, Prompt]:
@@ -124,11 +122,10 @@ def read_response_texts(responses: Iterable[int]) -> dict[int, tuple[str, list[d
     return {pk: (text, turns) for pk, text, turns in rows}
 
 
-def list_visible_imports(person: Person) -> list[Import]:
-    """The latest imports, but for those that would tell this person what they judge blind."""
-    imports = Import.objects.select_related("job", "created_by").order_by("-id")[:LATEST]
-    sealed = _SealedImports(person)
-    return [upload for upload in imports if not sealed.hides(upload)]
+def list_visible_imports(person: Person) -> QuerySet[Import]:
+    """The imports, but for those that would tell this person what they judge blind."""
+    imports = Import.objects.select_related("job", "created_by")
+    return imports.exclude(pk__in=_SealedImports(person).list_hidden())
 
 
 def get_visible_import(person: Person, import_id: int) -> Import:
@@ -149,6 +146,13 @@ class _SealedImports:
         self._datasets = (
             set(sealed_datasets(person).values_list("name", flat=True)) if self._batches else set()
         )
+
+    def list_hidden(self) -> list[int]:
+        """The ids of them; without a query for who judges nothing blind."""
+        if not self._batches:
+            return []
+        uploads = Import.objects.exclude(kind=PROMPTS).only("kind", "options", "created_by")
+        return [upload.pk for upload in uploads if self.hides(upload)]
 
     def hides(self, upload: Import) -> bool:
         if upload.kind == PROMPTS or not self._batches:

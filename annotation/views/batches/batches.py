@@ -16,6 +16,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.core.http import breadcrumbs
 from annotation.domain.permissions import MANAGE_BATCHES
 from annotation.forms.batches.policy import PolicyForm
+from annotation.forms.lists import ListColumns
 from annotation.models import Batch, Person
 from annotation.selectors.access import is_awaiting_confirmation, sealed_batches
 from annotation.selectors.annotations.messages import count_waiting_threads
@@ -41,6 +42,7 @@ from annotation.views.batches.progress import board_context, facts_context, form
 from annotation.views.lists import narrow_by_request
 
 PAGE = 50
+COLUMNS = ListColumns(guideline="guideline__name")
 AT_RISK = 0.5  # from this probability on the list warns that a batch will be late
 
 
@@ -56,7 +58,7 @@ def batches(request: HttpRequest) -> HttpResponse:
         else all_batches.exclude(state=Batch.State.CLOSED)
     )
     fixed = {"closed": "1"} if closed else {}
-    narrowed = narrow_by_request(request, batch_query.select_related("created_by"), **fixed)
+    narrowed = narrow_by_request(request, batch_query.select_related("created_by"), COLUMNS, **fixed)
     shown_lines = list_batch_rows(list(narrowed.rows), person_of(request))
     context = {
         **narrowed.context,

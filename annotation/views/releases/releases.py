@@ -29,6 +29,7 @@ from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
 from annotation.domain.releases.datasheet import GuidelineTexts
 from annotation.domain.releases.gold_file import FORMATS
 from annotation.domain.releases.manifest import index_dimensions, order_manifest
+from annotation.forms.lists import ListColumns
 from annotation.models import Batch, GoldLabel, GoldRelease, Job, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
@@ -129,7 +130,8 @@ class ReleaseForm(forms.Form):
 @act_required(READ_RELEASES)
 def releases(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    narrowed = narrow_by_request(request, GoldRelease.objects.all())
+    columns = ListColumns(guideline="batches__guideline__name")
+    narrowed = narrow_by_request(request, GoldRelease.objects.all(), columns)
     context = {
         **narrowed.context,
         "releases": list_releases(person, narrowed.rows),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from annotation.core.errors import N_, NotFound
 from annotation.models import Dataset, GoldRelease, Guideline, Person, Response
@@ -77,6 +77,10 @@ def get_template(guideline_name: str, number: int) -> JudgeTemplate:
     return template
 
 
+MAX_RELEASES = 50
+"""Of those on which judges are compared; which release is of which guideline stands in its manifest."""
+
+
 @dataclass(frozen=True)
 class JudgeRow:
     """A judge as the list shows it; of a ``sealed`` one nothing but its name is shown. ``labels`` are its labels."""
@@ -87,19 +91,18 @@ class JudgeRow:
     sealed: bool
 
 
-def list_judge_rows(person: Person) -> list[JudgeRow]:
-    """Every judge by guideline and name. Sealed: it labelled responses that the person judges blind."""
+def list_judge_rows(person: Person, rows: QuerySet[Judge]) -> list[JudgeRow]:
+    """These judges. Sealed: it labelled responses that the person judges blind."""
+    judges = list(rows.select_related("guideline", "created_by"))
     sealed = set(_list_sealed_judges(person))
-    counted = JudgeLabel.objects.order_by().values(
-        "judge"
-    )  # alone: grouped with what is joined below it is slow
+    # Alone: grouped with what is joined above it is slow.
+    counted = JudgeLabel.objects.filter(judge__in=[judge.pk for judge in judges]).order_by().values("judge")
     counts = {
         judge: (n, off)
         for judge, n, off in counted.annotate(
             n=Count("pk"), off=Count("pk", filter=Q(value=None))
         ).values_list("judge", "n", "off")
     }
-    judges = Judge.objects.select_related("guideline", "created_by").order_by("guideline__name", "name")
     return [JudgeRow(judge, *counts.get(judge.pk, (0, 0)), judge.pk in sealed) for judge in judges]
 
 
@@ -166,9 +169,12 @@ def find_sample_response(person: Person, guideline: Guideline) -> Response | Non
 
 
 def list_comparable_releases(person: Person) -> dict[str, list[GoldRelease]]:
-    """By the guideline's name, the gold releases that the person may open, the newest first."""
+    """By the guideline's name, the gold releases that the person may open, the newest first: of the latest
+    ``MAX_RELEASES`` that are not in the archive.
+    """
     releases: dict[str, list[GoldRelease]] = {}
-    for listed in list_releases(person):
+    latest = GoldRelease.objects.filter(archived_at=None).order_by("-created_at", "-pk")[:MAX_RELEASES]
+    for listed in list_releases(person, latest):
         names = {guideline["name"] for guideline in listed.release.manifest.get("guidelines", [])}
         if not listed.sealed and len(names) == 1:
             releases.setdefault(names.pop(), []).append(listed.release)

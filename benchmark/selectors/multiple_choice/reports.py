@@ -9,10 +9,10 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from annotation.core.errors import N_, Forbidden, NotFound
+from annotation.core.errors import N_, NotFound
 from annotation.models import Batch, Dataset, Person, Task
 from annotation.selectors.access import (
-    check_sealed_gold,
+    blind_batches,
     record_openings,
     refuse_sealed_gold,
     sealed_datasets,
@@ -70,23 +70,21 @@ class ChoiceReportRow:
     sealed: bool
 
 
-def list_report_rows(person: Person) -> list[ChoiceReportRow]:
+def list_report_rows(person: Person, rows: QuerySet[ChoiceReport]) -> list[ChoiceReportRow]:
     sealed = set(sealed_datasets(person).values_list("pk", flat=True))
-    reports = list_reports().prefetch_related("evaluated_models", "scorer__release__batches")
+    blind = set(blind_batches(person).values_list("pk", flat=True))
+    reports = rows.prefetch_related("evaluated_models", "scorer__release__batches")
     return [
-        ChoiceReportRow(report, report.dataset_id in sealed or _is_scorer_sealed(person, report))
+        ChoiceReportRow(
+            report, report.dataset_id in sealed or not blind.isdisjoint(_list_gold_batches(report))
+        )
         for report in reports
     ]
 
 
-def _is_scorer_sealed(person: Person, report: ChoiceReport) -> bool:
-    if report.scorer is None:
-        return False
-    try:
-        check_sealed_gold(person, [batch.pk for batch in report.scorer.release.batches.all()])
-    except Forbidden:
-        return True
-    return False
+def _list_gold_batches(report: ChoiceReport) -> list[int]:
+    """Of what its scorer learned from."""
+    return [] if report.scorer is None else [batch.pk for batch in report.scorer.release.batches.all()]
 
 
 def list_question_datasets(datasets: QuerySet[Dataset]) -> QuerySet[Dataset]:

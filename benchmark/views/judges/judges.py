@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import Any
 
 from django.conf import settings
@@ -18,10 +17,12 @@ from annotation.core.http import parse_int
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.guidelines.comparison import text_pieces
 from annotation.domain.permissions import ASK_JUDGES, READ_JUDGES
+from annotation.forms.lists import ListColumns
 from annotation.models import Guideline, Response
 from annotation.selectors.guidelines import criterion_label, get_guideline, label_text
 from annotation.selectors.releases.releases import get_release_for
 from annotation.views.access import act_required, may, person_of
+from annotation.views.lists import build_archive_view, build_title_view, narrow_by_request
 from benchmark.domain.judges.alternative_annotator import EPSILON
 from benchmark.domain.judges.prompts import (
     build_messages,
@@ -42,6 +43,7 @@ from benchmark.selectors.judges.comparison import (
 )
 from benchmark.selectors.judges.gold import ReleaseComparison
 from benchmark.selectors.judges.judges import (
+    JudgeRow,
     count_judge_levels,
     find_latest_template,
     find_sample_response,
@@ -72,18 +74,25 @@ MAX_ROWS = 20
 @require_GET
 @act_required(READ_JUDGES)
 def judges(request: HttpRequest) -> HttpResponse:
+    """A page of judges by guideline, and with the first of them the guidelines whose releases have none yet."""
     person = person_of(request)
+    columns = ListColumns(guideline="guideline__name")
+    narrowed = narrow_by_request(request, Judge.objects.all(), columns)
     releases = list_comparable_releases(person)
-    by_guideline = {
-        name: list(listed)
-        for name, listed in groupby(list_judge_rows(person), key=lambda listed: listed.judge.guideline.name)
-    }
+    by_guideline: dict[str, list[JudgeRow]] = {}
+    for row in list_judge_rows(person, narrowed.rows):
+        by_guideline.setdefault(row.judge.guideline.name, []).append(row)
+    is_whole = narrowed.context["query"] == "" and narrowed.context["page"].number == 1
     groups = [
         {"guideline": name, "judges": by_guideline.get(name, []), "releases": releases.get(name, [])}
-        for name in sorted({*by_guideline, *releases})
+        for name in sorted({*by_guideline, *(releases if is_whole else ())})
     ]
-    context = {"groups": groups}
+    context = {**narrowed.context, "groups": groups, "any": Judge.objects.exists()}
     return render(request, "benchmark/judges/list.html", context)
+
+
+archive_judge = build_archive_view("benchmark.Judge", ASK_JUDGES, "judges")
+title_judge = build_title_view("benchmark.Judge", ASK_JUDGES, "judges")
 
 
 @require_http_methods(["GET", "POST"])

@@ -24,6 +24,7 @@ from annotation.core.formatting import format_grouped
 from annotation.core.http import breadcrumbs
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.permissions import COMPUTE_SENSITIVITY, READ_BOARDS, RUN_BENCHMARK
+from annotation.forms.lists import ListColumns
 from annotation.models import Person
 from annotation.selectors.releases.releases import get_release_for
 from annotation.views.access import act_required, person_of
@@ -93,7 +94,8 @@ NOT_LISTED = (
 def runs(request: HttpRequest) -> HttpResponse:
     """Every run, the newest first; of what the person judges blind no more than its name."""
     person = person_of(request)
-    narrowed = narrow_by_request(request, list_runs().defer(*NOT_LISTED))
+    columns = ListColumns(guideline="scorer__guideline__name")
+    narrowed = narrow_by_request(request, list_runs().defer(*NOT_LISTED), columns)
     listed = list_run_rows(person, narrowed.rows)
     readable = [listed_run.run for listed_run in listed if not listed_run.sealed]
     stale, tops = find_stale_kinds(readable), list_board_tops(readable)

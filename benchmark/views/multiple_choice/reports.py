@@ -17,6 +17,7 @@ from annotation.core.text_templates import render_text
 from annotation.domain.permissions import MANAGE_BATCHES, READ_BOARDS, REPORT_CHOICES
 from annotation.models import EvaluatedModel, Person
 from annotation.views.access import act_required, may, person_of
+from annotation.views.lists import build_archive_view, build_title_view, narrow_by_request
 from benchmark.domain.multiple_choice import VERSION
 from benchmark.domain.multiple_choice.scores import PUBLISHED, STRICT
 from benchmark.forms.multiple_choice import ChoiceReportForm
@@ -28,6 +29,7 @@ from benchmark.selectors.multiple_choice.reports import (
     get_report,
     list_question_datasets,
     list_report_rows,
+    list_reports,
     refuse_sealed_report,
 )
 from benchmark.services.multiple_choice import (
@@ -61,11 +63,18 @@ PER_PAGE = 20
 @act_required(READ_BOARDS)
 def reports(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
+    narrowed = narrow_by_request(request, list_reports())
     context = {
-        "reports": list_report_rows(person),
+        **narrowed.context,
+        "reports": list_report_rows(person, narrowed.rows),
+        "any": list_reports().exists(),
         "any_questions": list_question_datasets(list_open_datasets(person)).exists(),
     }
     return render(request, "benchmark/multiple_choice/reports.html", context)
+
+
+archive_report = build_archive_view("benchmark.ChoiceReport", REPORT_CHOICES, "choice-reports")
+title_report = build_title_view("benchmark.ChoiceReport", REPORT_CHOICES, "choice-reports")
 
 
 @require_http_methods(["GET", "POST"])

@@ -14,6 +14,7 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.http import breadcrumbs
 from annotation.domain.permissions import READ_SCORERS, TRAIN_SCORER
+from annotation.forms.lists import ListColumns
 from annotation.models import Person
 from annotation.views.access import act_required, person_of
 from annotation.views.lists import narrow_by_request
@@ -39,7 +40,8 @@ INITIAL_FIELDS = {"release", "name", "base", "adapt_to", "kind", "encoder", "tun
 @act_required(READ_SCORERS)
 def scorers(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    narrowed = narrow_by_request(request, select_scorers())
+    columns = ListColumns(guideline="guideline__name")
+    narrowed = narrow_by_request(request, select_scorers(), columns)
     rows = list_scorer_rows(person, narrowed.rows)
     context = {
         **narrowed.context,
