@@ -51,7 +51,12 @@ from benchmark.selectors.estimates.comparison_plan import (
     plan_run_comparison,
 )
 from benchmark.selectors.estimates.label_plan import LabellingStatus, PlanGoal, list_plans, measure_effort
-from benchmark.selectors.estimates.prompts import count_labelled, count_prompts_to_separate, list_prompt_needs
+from benchmark.selectors.estimates.prompts import (
+    count_labelled,
+    count_prompts_to_compare,
+    count_prompts_to_separate,
+    list_prompt_needs,
+)
 from benchmark.selectors.leaderboards.runs import get_run, refuse_sealed_run
 from benchmark.services.estimates import create_comparison_batch, create_label_plan, load_standing
 from benchmark.views.leaderboards.formatting import metric_label, scope_label
@@ -164,6 +169,7 @@ def _comparison_context(basis: LabellingStatus, comparison: ComparisonStatus) ->
         "work": _format_work(measure_effort(basis.run.scorer.guideline.name), comparison.more),
         "gap": format_significant(comparison.gap * unit),
         "short_of_prompts": comparison.short_of_prompts,
+        "prompts_needed": count_prompts_to_compare(basis, comparison),
         "shown_gap": format_significant(comparison.shown_gap * unit),
         "spoiled": sum(plan.model.is_spoiled and bool(plan.more) for plan in comparison.plans),
         "lacking": sum(plan.more for plan in comparison.plans),

@@ -29,7 +29,12 @@ from benchmark.selectors.estimates.comparison_plan import (
     plan_run_comparison,
 )
 from benchmark.selectors.estimates.label_plan import LabellingStatus, PlanGoal, measure_effort
-from benchmark.selectors.estimates.prompts import count_labelled, count_prompts_to_separate, list_prompt_needs
+from benchmark.selectors.estimates.prompts import (
+    count_labelled,
+    count_prompts_to_compare,
+    count_prompts_to_separate,
+    list_prompt_needs,
+)
 from benchmark.selectors.leaderboards.runs import get_run, list_board_rows
 from benchmark.services.estimates import create_label_plan, list_targets, load_standing
 
@@ -128,7 +133,7 @@ class Command(AssayCommand):
         for line in format_table(lines):
             self.stdout.write(line)
         self.stdout.write(
-            f"\n{self._goal_in_words(data['goal'])}: {data['labels']} more labels{_work_text(data)}"
+            f"\n{self._goal_in_words(data['goal'])}: {_labels_in_words(data['labels'])}{_work_text(data)}"
         )
         if data["all_labelled"]:
             self.stdout.write(f"All {data['responses']} responses are labelled: no label is left to be made.")
@@ -158,7 +163,7 @@ class Command(AssayCommand):
         self.stdout.write(
             f"{comparison['compared']} of {comparison['all']} models are compared; to compare every one, and to show a"
             f" true difference of {points} points on {format_percent(comparison['power'], 0)} of boards:"
-            f" {comparison['labels']} more labels"
+            f" {_labels_in_words(comparison['labels'])}"
         )
         rows = [
             [
@@ -173,7 +178,8 @@ class Command(AssayCommand):
         if comparison["short_of_prompts"]:
             self.stdout.write(
                 f"{comparison['short_of_prompts']} of them have too few prompts for that; their labels show about"
-                f" {format_decimal(comparison['shown_gap'] * self.unit, 1)} points."
+                f" {format_decimal(comparison['shown_gap'] * self.unit, 1)} points. It takes about"
+                f" {comparison['prompts_needed']} prompts like these."
             )
         if comparison["batch"] is not None:
             batch = comparison["batch"]
@@ -231,6 +237,11 @@ class Command(AssayCommand):
         return f"to plus or minus {points} points on every dimension"
 
 
+def _labels_in_words(n: int) -> str:
+    """What none means: the labels that would help are there, and what is left takes more prompts."""
+    return f"{n} more labels" if n else "the labels that help are there or under way"
+
+
 def _make_goal(
     basis: LabellingStatus, points: float | None, pair: list[str] | None, compare: Any
 ) -> PlanGoal:
@@ -266,6 +277,7 @@ def _comparison_to_json(basis: LabellingStatus, comparison: ComparisonStatus) ->
         "power": POWER,
         "shown_gap": comparison.shown_gap,
         "short_of_prompts": comparison.short_of_prompts,
+        "prompts_needed": count_prompts_to_compare(basis, comparison),
         "compared": comparison.compared,
         "all": len(comparison.grounds),
         "labels": comparison.more,

@@ -18,6 +18,7 @@ from benchmark.domain.estimates.label_plan.label_plan import (
 from benchmark.domain.estimates.label_plan.separation import ModelPair
 from benchmark.domain.leaderboards.withholding import is_gold
 from benchmark.models import BenchmarkRun
+from benchmark.selectors.estimates.comparison_plan import ComparisonStatus
 from benchmark.selectors.estimates.label_plan import LabellingStatus
 from benchmark.selectors.leaderboards.runs import (
     find_part,
@@ -70,6 +71,20 @@ def _build_need(scope: str, prompts: int, statistic: Statistic, target: float) -
 
 def _find_greatest(needs: list[PromptNeed]) -> PromptNeed:
     return max(needs, key=lambda need: (need.needed is not None, need.needed or 0, need.half_width or 0.0))
+
+
+def count_prompts_to_compare(status: LabellingStatus, comparison: ComparisonStatus) -> int:
+    """About how many prompts like these would show the gap with everything labelled, of the model that needs the most;
+    0 where none has too few. The variance that the choice of prompts leaves falls with their number.
+    """
+    prompts = {
+        row["model"]: sum(cell["n"] for cell in row["dimensions"].values())
+        for row in list_board_rows(status.run)
+    }
+    factors = {plan.model.model: (plan.gap / comparison.gap) ** 2 for plan in comparison.plans}
+    return max(
+        (round_up(prompts[model] * factor) for model, factor in factors.items() if factor > 1), default=0
+    )
 
 
 def count_prompts_to_separate(status: LabellingStatus, pair: ModelPair) -> int | None:

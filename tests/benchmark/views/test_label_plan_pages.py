@@ -11,7 +11,11 @@ from django.test import Client
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Annotation, Batch, Guideline, Person
 from annotation.services.batches.batches import create_batch
+from benchmark.domain.estimates.label_plan.comparison import compute_min_gap
 from benchmark.models import BenchmarkRun, LabelPlan
+from benchmark.selectors.estimates.comparison_plan import plan_run_comparison
+from benchmark.selectors.estimates.prompts import count_prompts_to_compare
+from benchmark.services.estimates import load_standing
 from benchmark.views.estimates import _draw_curve
 from tests.benchmark.labelling_support import run_of, run_with_gold
 from tests.benchmark.support import ready_scorer
@@ -55,6 +59,23 @@ def test_it_says_who_is_not_separated_and_what_points_take(run: BenchmarkRun, cl
     assert "/label-plan/batch/" not in ten
 
 
+def test_models_with_too_few_prompts_are_told_how_many_it_takes(
+    run: BenchmarkRun, client: Client, ma: Person
+):
+    """With so many prompts like these, everything labelled, the gap is shown; with a tenth fewer it is not."""
+    client.force_login(ma)
+    status = load_standing(run)
+    comparison = plan_run_comparison(status, gap=0.05)
+    assert comparison.short_of_prompts == 3
+    needed = count_prompts_to_compare(status, comparison)
+    variance = max(plan.model.prompt_variance for plan in comparison.plans)
+    at_needed, at_fewer = (compute_min_gap(variance * 30 / prompts, 3) for prompts in (needed, 0.9 * needed))
+    assert at_needed <= 0.05 < at_fewer
+    page = page_of(client, PAGE + "?gap=5")
+    assert "3 models have too few prompts to show 5 points, however many responses have labels" in page
+    assert f"it takes about {needed:,} like these." in page
+
+
 def test_a_researcher_makes_a_draft_for_a_manager(run: BenchmarkRun, client: Client, he: Person, lin: Person):
     client.force_login(he)
     page = page_of(client, TEN)
@@ -67,6 +88,7 @@ def test_a_researcher_makes_a_draft_for_a_manager(run: BenchmarkRun, client: Cli
     after = page_of(client, TEN)
     assert "is kept as a draft" in after
     assert "Made from this page" in after
+    assert "More gold labels</dt>" not in after  # as long as there is no number of them but 0
     assert "people have labelled enough, or are at it" in after
     assert "only more prompts narrow them" in after
     drawn = len(batch.tasks.all())

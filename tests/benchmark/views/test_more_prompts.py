@@ -55,6 +55,7 @@ def test_the_page_does_not_say_that_nothing_is_needed_where_intervals_are_wide(
     client.force_login(he)
     content = page_of(client)
     assert "Nothing more is needed" not in content
+    assert "More gold labels" not in content  # there is no number of them but 0
     assert "All 90 responses are labelled" in content
     assert "more prompts" in content
     for scope, metric in (("safe", "full_compliance_rate"), ("unsafe", "full_refusal_rate")):
@@ -95,6 +96,7 @@ def test_the_command_says_the_same(run: BenchmarkRun):
     out = io.StringIO()
     call_command("plan_labels", "board", stdout=out)
     assert "All 90 responses are labelled" in out.getvalue()
+    assert "0 more labels" not in out.getvalue()
     assert "more prompts" in out.getvalue()
 
 
