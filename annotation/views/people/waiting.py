@@ -59,11 +59,11 @@ def describe_waiting(
     """For ``annotation/people/_waiting.html`` and ``_jobs.html``; with ``labels`` of the studies each row names its
     own, and no more than ``MAX_ROWS`` are listed.
     """
-    shown = lines if labels is None else lines[:MAX_ROWS]
+    listed = lines if labels is None else lines[:MAX_ROWS]
     own_jobs: list[Job] = list_own_jobs(person)
     return {
-        "waiting": [WaitingRow(line, labels[line.study] if labels else None) for line in shown],
-        "n_more": len(lines) - len(shown),
+        "waiting": [WaitingRow(line, labels[line.study] if labels else None) for line in listed],
+        "n_more": len(lines) - len(listed),
         "jobs": [(job, labels.get(job.study_id or 0) if labels else None) for job in own_jobs],
         "names_studies": labels is not None,
     }

@@ -188,12 +188,12 @@ def test_among_several_studies_everything_that_waits_stands_with_its_study(
         )
         raise_alarm(strange)
     links = list_links(fetch(ma))
-    own, there = f"/s/{disputed.study.name}", "/s/other"
+    own, other = f"/s/{disputed.study.name}", "/s/other"
     expected = {
         "Agreement in first is below its threshold": f"{own}/batches/first/",
         "2 disputes in first have waited for more than 3 days": f"{own}/batches/first/",
-        "4 items to label in first": f"{there}/work/first/",
-        UNRELIABLE: f"{there}/releases/gold/",
+        "4 items to label in first": f"{other}/work/first/",
+        UNRELIABLE: f"{other}/releases/gold/",
         "s1": f"{own}/scorers/s1/",
     }
     assert {words: links.get(words) for words in expected} == expected

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("annotation", "0049_dialogues"),
+        ("annotation", "0050_source_of_prompts"),
     ]
 
     operations = [
