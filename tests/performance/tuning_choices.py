@@ -217,8 +217,10 @@ class Results:
             (self.select_learned(), self.list_losses(), base.list_losses()),
         )
         return [
-            format_difference(draws.mean_of_hits(outcomes, [a - b for a, b in zip(own, other, strict=True)]))
-            for outcomes, own, other in parts
+            format_difference(
+                draws.mean_of_hits(outcomes, [a - b for a, b in zip(own, compared, strict=True)])
+            )
+            for outcomes, own, compared in parts
         ]
 
 
