@@ -218,7 +218,12 @@ def _check_metric_scope(document: GuidelineDocument, metric: Metric, at: Locatio
             )
     if metric.overall == "mean_of_dimensions" and not document.dimensions:
         raise flaw(
-            N_("This guideline has no dimensions to take the mean of; use pooled or none."),
+            N_("This guideline has no dimensions to take the mean of; use mean_of_criteria, pooled or none."),
+            at=(*at, "overall"),
+        )
+    if metric.overall == "mean_of_criteria" and len(document.split_metric(metric)) == 1:
+        raise flaw(
+            N_("This metric has one criterion, and so none to take the mean of; use pooled or none."),
             at=(*at, "overall"),
         )
     for dimension in document.dimensions_of(metric) or (None,):
@@ -498,6 +503,26 @@ class GuidelineDocument(Frozen):
             criterion
             for criterion in self.countable_for(dimension)
             if metric.criteria is None or criterion.name in metric.criteria
+        )
+
+    def split_metric(self, metric: Metric) -> tuple[Metric, ...]:
+        """The metric of each of its criteria alone, in the guideline's order, in the dimensions that have it."""
+        dimensions = {
+            criterion.name: [
+                dimension for dimension in self.dimensions_of(metric) if criterion.applies_in(dimension)
+            ]
+            for dimension in self.dimensions_of(metric) or (None,)
+            for criterion in self.criteria_of(metric, dimension)
+        }
+        return tuple(
+            metric.model_copy(
+                update={
+                    "criteria": (criterion.name,),
+                    "dimensions": tuple(dimensions[criterion.name]) or None,
+                }
+            )
+            for criterion in self.criteria
+            if criterion.name in dimensions
         )
 
     def split_answers(

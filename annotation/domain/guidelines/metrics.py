@@ -76,8 +76,9 @@ CountedLevels = Annotated[
 class Metric(Frozen):
     """A headline number. A rate is the share (0 to 1) of labels at the counted levels.
 
-    A mean is ``multiplier * mean / divisor`` of the label values, as its formula says. ``decimals`` is how many are
-    printed, of a rate in percent; None: as published tables print it.
+    A mean is ``multiplier * mean / divisor`` of the label values, as its formula says. ``overall`` is the plain mean of
+    what it is of each dimension, or of each criterion, alone; or of all labels. ``decimals`` is how many are printed,
+    of a rate in percent; None: as published tables print it.
     """
 
     name: MetricName
@@ -87,7 +88,7 @@ class Metric(Frozen):
     formula: Text | None = None
     dimensions: Annotated[tuple[TaxonomyName, ...], Field(min_length=1)] | None = None
     criteria: Annotated[tuple[Identifier, ...], Field(min_length=1)] | None = None
-    overall: Literal["mean_of_dimensions", "pooled", "none"]
+    overall: Literal["mean_of_dimensions", "mean_of_criteria", "pooled", "none"]
     decimals: Annotated[int, Field(strict=True, ge=0, le=MAX_DECIMALS)] | None = None
 
     @model_validator(mode="after")

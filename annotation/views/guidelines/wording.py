@@ -65,6 +65,7 @@ CODES = {
     "rate": gettext_lazy("share of labels"),
     "mean": gettext_lazy("formula of the mean"),
     "mean_of_dimensions": gettext_lazy("mean of the dimensions"),
+    "mean_of_criteria": gettext_lazy("mean of the criteria"),
     "pooled": gettext_lazy("over all labels"),
     "none": gettext_lazy("none"),
 }

@@ -569,6 +569,22 @@ def test_a_mean_of_dimensions_needs_dimensions() -> None:
     assert error.line == line_of(json.dumps(data, indent=1), "mean_of_dimensions")
 
 
+def test_a_mean_of_criteria_needs_several() -> None:
+    data = esc_eval_like()
+    data["metrics"][2]["overall"] = "mean_of_criteria"
+    text = json.dumps(data, indent=1)
+    error = refusal(text)
+    assert error.field == "metrics[2].overall"
+    assert error.line == line_of(text, "mean_of_criteria")
+    assert "one criterion, and so none to take the mean of; use pooled or none" in str(error)
+    data["metrics"][2]["criteria"] = ["empathy", "skill"]
+    document = read(json.dumps(data))
+    assert [metric.criteria for metric in document.split_metric(document.metric("empathy"))] == [
+        ("empathy",),
+        ("skill",),
+    ]
+
+
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "guidelines.md").read_text(encoding="utf-8")
 
 
