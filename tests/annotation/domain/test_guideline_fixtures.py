@@ -72,7 +72,7 @@ def test_no_definition_or_reason_serves_two_levels(document: GuidelineDocument) 
 @pytest.mark.parametrize(
     ("name", "sha256"),
     [
-        ("esc_eval", "70bb38cc3f7304603801d6d03cf67f62b5ef2cc073a644686ec279083dd7370e"),
+        ("esc_eval", "d1536655ce4bb45d5b9274adaf064d1e67e9ebae8d9f50581a1a493f282af840"),
         ("fine", "7e8a7623dd019477e91b3ef2b8e4104c6d5bc31eed5a05b62c4817090bcfbda2"),
         ("flames", "c4617bdecb4c1218ffea8ce7ece9732ef8124ad0cded90c76acec7cdd36ea3da"),
         ("lend_an_ear", "5ad18e975fab17177137b4b79bb2d39ac981459af5c95fcfd082938be0401351"),
