@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.estimates.prediction_powered import (
     Estimate,
+    Floats,
     Interval,
     MetricScale,
     StrataMoments,
@@ -27,7 +28,14 @@ from benchmark.domain.estimates.prediction_powered import (
     join_strata,
 )
 from benchmark.domain.estimates.prediction_powered import estimate_mean as prediction_powered_estimate
-from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
+from benchmark.domain.leaderboards.intervals import TermBalance
+from benchmark.domain.leaderboards.metrics import (
+    NumberTerms,
+    build_terms,
+    list_metric_scopes,
+    list_metrics,
+    list_scopes,
+)
 from benchmark.domain.leaderboards.responses import CountedResponse, Labels
 
 OVERALL = "overall"
@@ -153,8 +161,14 @@ class EstimateCell:
             waiting = []
         return groups or [waiting]
 
+    @property
+    def lacks_gold(self) -> bool:
+        """Whether it has predictions and too little gold to correct them."""
+        labelled = sum(bool(row.gold) for row in self.predicted)
+        return labelled < min(MIN_CELL_LABELS, len(self.predicted))
+
     def metric(self, metric: Metric) -> CellMetric:
-        return CellMetric(self, metric, _LabelValues.build(self.document, metric, self.dimension))
+        return CellMetric((self,), build_terms(self.document, metric, self.scope))
 
 
 @dataclass(frozen=True)
@@ -185,9 +199,9 @@ class _LabelValues:
         return cls(scale, by_label, elsewhere)
 
     def average_labels(self, labels: Labels) -> float:
-        """The mean over the labels that count here."""
+        """The mean over the labels that count here; NaN where none does."""
         own = [self.by_label[label] for label in labels if label in self.by_label]
-        return sum(own) / len(own)
+        return sum(own) / len(own) if own else math.nan
 
     def expect_value(self, labels: Labels, sureness: float | None) -> float:
         """What a prediction lets one expect: its level with its probability, the rest spread over the others.
@@ -200,66 +214,174 @@ class _LabelValues:
             for label in labels
             if label in self.by_label
         ]
-        return sum(own) / len(own)
+        return sum(own) / len(own) if own else math.nan
+
+
+ReadValue = Callable[[_LabelValues, CountedResponse], float]
+
+
+def _read_gold(values: _LabelValues, row: CountedResponse) -> float:
+    return values.average_labels(row.gold)
+
+
+def _read_predicted(values: _LabelValues, row: CountedResponse) -> float:
+    return values.average_labels(row.predicted)
+
+
+def _read_expected(values: _LabelValues, row: CountedResponse) -> float:
+    return values.expect_value(row.predicted, row.sureness)
+
+
+def _read_error(values: _LabelValues, row: CountedResponse) -> float:
+    """In the criteria that people answered."""
+    answered = {criterion for criterion, _value in row.gold}
+    predicted = tuple(label for label in row.predicted if label[0] in answered)
+    return values.average_labels(predicted) - values.average_labels(row.gold)
+
+
+@dataclass(frozen=True)
+class _Stratum:
+    """Responses of one cell, and those of them that are labelled, drawn by chance."""
+
+    scope: str
+    rows: Sequence[CountedResponse]
+
+    @cached_property
+    def labelled(self) -> list[CountedResponse]:
+        return [row for row in self.rows if row.gold]
 
 
 @dataclass(frozen=True)
 class CellMetric:
-    """One metric of one cell."""
+    """One number of one model: of its cell, or of several together, those without a response left out.
 
-    cell: EstimateCell
-    metric: Metric
-    values: _LabelValues
+    What a response has in it, by its gold or by its prediction, is one value as a ``TermBalance`` of the gold makes it:
+    so a label that people left out is no 0, and of the mean over criteria each counts alike.
+    """
+
+    cells: Sequence[EstimateCell]
+    number: NumberTerms
 
     @cached_property
     def scorer(self) -> _IntervalValue:
-        return self._estimate_plain([row.predicted for row in self.cell.predicted])
+        return self._estimate_plain([cell.predicted for cell in self.cells], _read_predicted)
 
     @cached_property
     def people(self) -> _IntervalValue:
         """By strata where every labelled response has its stratum, else all gold labels alike."""
-        gold = [row for row in self.cell.rows if row.gold]
-        if self.estimate is not None and all(row.predicted for row in gold):
-            return _to_interval_value(
-                prediction_powered_estimate(self.moments, self.values.scale, weight=0), len(gold)
-            )
-        return self._estimate_plain([row.gold for row in gold])
+        gold = [[row for row in cell.rows if row.gold] for cell in self.cells]
+        if self.estimate is not None and all(row.predicted for rows in gold for row in rows):
+            n = int((~np.isnan(self._gold_values).all(axis=1)).sum())
+            return _to_interval_value(prediction_powered_estimate(self.moments, self.scale, weight=0), n)
+        return self._estimate_plain(gold, _read_gold)
 
-    def _estimate_plain(self, labels: Sequence[Labels]) -> _IntervalValue:
-        if not labels or not self.values.by_label:
-            return _IntervalValue()
-        return _to_interval_value(
-            estimate_plain([self.values.average_labels(label) for label in labels], self.values.scale),
-            len(labels),
+    def _estimate_plain(
+        self, rows_by_cell: Sequence[Sequence[CountedResponse]], read: ReadValue
+    ) -> _IntervalValue:
+        """Of the responses that have a label in it; undefined where a cell has none."""
+        if not rows_by_cell or not all(rows_by_cell):
+            return _IntervalValue(n=sum(map(len, rows_by_cell)))
+        values = np.concatenate(
+            [
+                self._list_values(cell.scope, rows, read)
+                for cell, rows in zip(self.cells, rows_by_cell, strict=True)
+            ]
+        )
+        values = values[~np.isnan(values).all(axis=1)]
+        if np.isnan(values).all(axis=0).any():
+            return _IntervalValue(n=len(values))
+        balanced = TermBalance.build(values).value_responses(values)
+        return _to_interval_value(estimate_plain(balanced, self.scale), len(values))
+
+    @cached_property
+    def _label_values(self) -> dict[str, list[_LabelValues]]:
+        """By column, of each term."""
+        return {
+            cell.scope: [
+                _LabelValues.build(cell.document, term, cell.dimension)
+                if cell.scope in list_metric_scopes(cell.document, term)
+                else _LabelValues(MetricScale(), {}, {})
+                for term in self.number.terms
+            ]
+            for cell in self.cells
+        }
+
+    def _list_values(self, scope: str, rows: Sequence[CountedResponse], read: ReadValue) -> Floats:
+        """(responses, terms), NaN where a response has not the term."""
+        terms = self._label_values[scope]
+        return np.array([[read(values, row) for values in terms] for row in rows], dtype=float).reshape(
+            len(rows), len(terms)
         )
 
     @cached_property
-    def moments(self) -> StrataMoments:
-        """The strata of the cell; after them what has gold and no prediction, all of which is labelled."""
-        strata = [self._build_stratum(group) for group in self.cell.merged_strata if group]
-        unpredicted = [
-            self.values.average_labels(row.gold) for row in self.cell.rows if row.gold and not row.predicted
+    def scale(self) -> MetricScale:
+        """Of each term from its least to its largest value in any of the cells; of several terms their mean."""
+        if self.number.metric.kind == "rate":
+            return MetricScale()
+        by_term = [
+            [values.scale for values in own if values.by_label]
+            for own in zip(*self._label_values.values(), strict=True)
         ]
-        if unpredicted:
-            strata.append(build_stratum(unpredicted, np.zeros(len(unpredicted)), np.zeros(0)))
-        return join_strata(strata)
+        lows = [min(scale.low for scale in own) for own in by_term if own]
+        highs = [max(scale.high for scale in own) for own in by_term if own]
+        return MetricScale(float(np.mean(lows)), float(np.mean(highs)), rate=False) if lows else MetricScale()
 
-    def _build_stratum(self, group: Sequence[Bounds]) -> StrataMoments:
-        rows = [row for member in group for row in self.cell.strata[member]]
-        gold = [row for row in rows if row.gold]
+    @cached_property
+    def strata(self) -> list[_Stratum]:
+        """Of each cell its strata; after them what has gold and no prediction, all of which is labelled."""
+        strata = []
+        for cell in self.cells:
+            strata += list(self._list_predicted_strata(cell))
+            unpredicted = [row for row in cell.rows if row.gold and not row.predicted]
+            if unpredicted:
+                strata.append(_Stratum(cell.scope, unpredicted))
+        return strata
+
+    @staticmethod
+    def _list_predicted_strata(cell: EstimateCell) -> Iterator[_Stratum]:
+        for group in cell.merged_strata:
+            if group:
+                yield _Stratum(cell.scope, [row for member in group for row in cell.strata[member]])
+
+    @cached_property
+    def _gold_values(self) -> Floats:
+        return np.concatenate(
+            [self._list_values(stratum.scope, stratum.labelled, _read_gold) for stratum in self.strata]
+        )
+
+    @property
+    def fewest(self) -> int:
+        """Labelled responses that have the rarest term."""
+        return int((~np.isnan(self._gold_values)).sum(axis=0).min()) if self.strata else 0
+
+    @cached_property
+    def moments(self) -> StrataMoments:
+        shares = [
+            len(stratum.rows) / len(stratum.labelled) for stratum in self.strata for _ in stratum.labelled
+        ]
+        balance = TermBalance.build(self._gold_values, np.array(shares))
+        return join_strata([self._build_stratum(stratum, balance) for stratum in self.strata])
+
+    def _build_stratum(self, stratum: _Stratum, balance: TermBalance) -> StrataMoments:
+        def value_responses(rows: Sequence[CountedResponse], read: ReadValue) -> Floats:
+            return balance.value_responses(self._list_values(stratum.scope, rows, read))
+
+        gold = value_responses(stratum.labelled, _read_gold)
+        if not any(row.predicted for row in stratum.rows):
+            return build_stratum(gold, np.zeros(len(gold)), np.zeros(0))
         return build_stratum(
-            [self.values.average_labels(row.gold) for row in gold],
-            [self.values.expect_value(row.predicted, row.sureness) for row in gold],
-            [self.values.expect_value(row.predicted, row.sureness) for row in rows if not row.gold],
+            gold,
+            value_responses(stratum.labelled, _read_expected),
+            value_responses([row for row in stratum.rows if not row.gold], _read_expected),
         )
 
     @cached_property
     def estimate(self) -> Estimate | None:
         """None with too few labels."""
-        labelled = sum(bool(row.gold) for row in self.cell.predicted)
-        if labelled < MIN_CELL_LABELS or not self.values.by_label:
+        labelled = sum(bool(row.gold) for cell in self.cells for row in cell.predicted)
+        if labelled < MIN_CELL_LABELS or any(cell.lacks_gold for cell in self.cells) or not self.fewest:
             return None
-        return prediction_powered_estimate(self.moments, self.values.scale)
+        return prediction_powered_estimate(self.moments, self.scale)
 
     @property
     def combined(self) -> _IntervalValue:
@@ -271,25 +393,37 @@ class CellMetric:
             return _IntervalValue()
         return _IntervalValue(float(self.estimate.value), *_read_bounds(self.estimate.finite))
 
-    def build_bias_strata(self) -> StrataMoments:
-        """Of the labelled responses with a prediction what it says less what people say, by stratum."""
-        return join_strata([self._build_bias_stratum(group) for group in self.cell.merged_strata])
+    def measure_bias(self) -> tuple[Estimate, int] | None:
+        """What the predictions say less what people say, of the labelled responses that have both, and how many these
+        are; None of too few.
+        """
+        strata = [stratum for cell in self.cells for stratum in self._list_predicted_strata(cell)]
+        n = sum(len(stratum.labelled) for stratum in strata)
+        if n < MIN_LABELLED or any(cell.lacks_gold for cell in self.cells):
+            return None
+        errors = [self._list_values(stratum.scope, stratum.labelled, _read_error) for stratum in strata]
+        shares = [len(stratum.rows) / len(stratum.labelled) for stratum in strata for _ in stratum.labelled]
+        if np.isnan(np.concatenate(errors)).all(axis=0).any():
+            return None
+        balance = TermBalance.build(np.concatenate(errors), np.array(shares))
+        moments = []
+        for stratum, own in zip(strata, errors, strict=True):
+            values = balance.value_responses(own)
+            moments.append(build_stratum(values, values, np.zeros(len(stratum.rows) - len(values))))
+        span = self.scale.high - self.scale.low
+        return prediction_powered_estimate(
+            join_strata(moments), MetricScale(-span, span, rate=False), weight=0
+        ), n
 
-    def _build_bias_stratum(self, group: Sequence[Bounds]) -> StrataMoments:
-        rows = [row for member in group for row in self.cell.strata[member]]
-        errors = [
-            self.values.average_labels(row.predicted) - self.values.average_labels(row.gold)
-            for row in rows
-            if row.gold
-        ]
-        return build_stratum(errors, errors, np.zeros(len(rows) - len(errors)))
-
-    def strata(self) -> list[dict[str, Any]]:
-        """What a plan needs of each stratum: its size, its labels, and the variance of one after the prediction."""
+    def list_plan_strata(self) -> list[dict[str, Any]]:
+        """What a plan needs of each stratum of a single cell: its size, its labels, and the variance of one after the
+        prediction.
+        """
+        (cell,) = self.cells
         variances: dict[Bounds, float] = {}
         if self.estimate is not None:
             # Strata come before what has no prediction, which no plan draws from.
-            for group, variance in zip(self.cell.merged_strata, self.estimate.variances, strict=False):
+            for group, variance in zip(cell.merged_strata, self.estimate.variances, strict=False):
                 variances |= dict.fromkeys(group, float(variance))
         return [
             {
@@ -299,13 +433,15 @@ class CellMetric:
                 "labelled": sum(bool(row.gold) for row in rows),
                 "variance": variances.get(bounds),
             }
-            for bounds, rows in self.cell.strata.items()
+            for bounds, rows in cell.strata.items()
         ]
 
+    def sources_to_json(self) -> dict[str, Any]:
+        return _sources_to_json(self.people, self.scorer, self.combined, self.finite)
+
     def to_json(self) -> dict[str, Any]:
-        sources = _sources_to_json(self.people, self.scorer, self.combined, self.finite)
         weight = None if self.estimate is None else float(self.estimate.weight)
-        return sources | {"weight": weight, "strata": self.strata()}
+        return self.sources_to_json() | {"weight": weight, "strata": self.list_plan_strata()}
 
 
 @dataclass(frozen=True)
@@ -347,7 +483,7 @@ def _sources_to_json(
 
 def _cells_to_json(document: GuidelineDocument, own: Mapping[str, EstimateCell]) -> dict[str, Any]:
     by_metric = {
-        metric.name: {scope: own[scope].metric(metric) for scope in document.dimensions_of(metric) or (ALL,)}
+        metric.name: {scope: own[scope].metric(metric) for scope in list_metric_scopes(document, metric)}
         for metric in document.metrics
     }
     cells: dict[str, Any] = {
@@ -357,19 +493,26 @@ def _cells_to_json(document: GuidelineDocument, own: Mapping[str, EstimateCell])
         for scope in own
     }
     cells[OVERALL] = {
-        metric.name: _overall_to_json(metric, list(by_metric[metric.name].values()))
+        metric.name: _overall_to_json(build_terms(document, metric), list(by_metric[metric.name].values()))
         for metric in document.metrics
         if metric.overall != "none"
     }
     return cells
 
 
-def _overall_to_json(metric: Metric, parts: Sequence[CellMetric]) -> dict[str, Any]:
-    """Of independent dimensions. A dimension without a label has no part in a metric over all labels."""
+def _overall_to_json(number: NumberTerms, parts: Sequence[CellMetric]) -> dict[str, Any]:
+    """Of independent dimensions. A dimension without a label has no part in a metric over all labels; several terms of
+    the same responses are not independent, and are estimated at once.
+    """
+    if number.is_balanced:
+        return CellMetric(
+            [cell for part in parts for cell in part.cells if cell.rows], number
+        ).sources_to_json()
     weights = [1.0] * len(parts)
-    if metric.overall == "pooled":
-        parts = [part for part in parts if part.cell.weight(metric)]
-        weights = [float(part.cell.weight(metric)) for part in parts]
+    if number.metric.overall == "pooled":
+        weights = [float(cell.weight(number.metric)) for part in parts for cell in part.cells]
+        parts = [part for part, weight in zip(parts, weights, strict=True) if weight]
+        weights = [weight for weight in weights if weight]
     return _sources_to_json(
         mix_values([part.people for part in parts], weights),
         mix_values([part.scorer for part in parts], weights),

@@ -32,6 +32,10 @@ UNSEEN = 2.0
 """So many labels more are reckoned with in every stratum, as spread as any two can be: few labels that are all alike
 are not certainty. Chosen by simulation."""
 
+MIN_SPREAD = 1e-9
+"""What responses count unevenly in may have a stratum's mean outside of the scale, and then no spread of single labels:
+so little of one makes the interval wide."""
+
 MANY_DEGREES = 1e6
 """Where nothing is left open: Student's quantile is then the normal one."""
 
@@ -158,6 +162,7 @@ def estimate_mean(strata: StrataMoments, scale: MetricScale, *, weight: float | 
         finite = finite + _compute_slope_error(strata, variances) * moved**2
     spread = _compute_spread(strata, scale, strata.gold_squares)
     single = _compute_spread(strata, scale, _sum_single_labels(strata)) if scale.rate else spread
+    single = np.maximum(single, MIN_SPREAD)
     combined = finite + spread / _sum_strata(strata.population)
     degrees = _limit_degrees(strata, variances, degrees - tuned, scale)
     if scale.rate:

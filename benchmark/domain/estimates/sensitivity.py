@@ -15,7 +15,7 @@ from typing import Any
 from annotation.domain.adjudication import ADJUDICATED, NO_RULES, SettlementRules, Value, settle
 from annotation.domain.guidelines import GuidelineDocument, Label
 from benchmark.domain.estimates.estimates import OVERALL, Bounds, ResponseKey, compute_estimates
-from benchmark.domain.leaderboards.metrics import compute_factor, list_metric_scopes
+from benchmark.domain.leaderboards.metrics import compute_factor, list_metric_scopes, list_numbers
 from benchmark.domain.leaderboards.responses import CountedResponse, Labels
 
 ANNOTATOR, ADJUDICATOR = "annotator", "adjudicator"
@@ -193,35 +193,42 @@ class RankedNumbers:
         return value
 
     def _average_gold(self, rows: Sequence[CountedResponse]) -> float | None:
-        metric = self.document.metric(self.document.rank_by)
-        totals: Counter[str] = Counter()
-        labels: Counter[str] = Counter()
+        """Undefined where a term of a number that it is the mean of has no label."""
+        totals: Counter[tuple[int, int]] = Counter()
+        labels: Counter[tuple[int, int]] = Counter()
         for row in rows:
-            for criterion, value in row.gold:
-                worth = self._worths[row.scope].get((criterion, value))
-                if worth is not None:
-                    totals[row.scope] += worth  # type: ignore[assignment]  # a sum of floats
-                    labels[row.scope] += 1
-        if metric.overall == "pooled":
-            return totals.total() / labels.total() if labels.total() else None
-        if any(not labels[scope] for scope in self._scopes):
-            return None
-        return sum(totals[scope] / labels[scope] for scope in self._scopes) / len(self._scopes)
+            for label in row.gold:
+                for term, worth in self._worths[row.scope].get(label, ()):
+                    totals[term] += worth  # type: ignore[assignment]  # a sum of floats
+                    labels[term] += 1
+        numbers = list_numbers(self.document, self.document.metric(self.document.rank_by))
+        means = []
+        for place, number in enumerate(numbers):
+            terms = [(place, at) for at in range(len(number.terms))]
+            if not all(labels[term] for term in terms):
+                return None
+            means.append(sum(totals[term] / labels[term] for term in terms) / len(terms))
+        return sum(means) / len(means)
 
     @cached_property
-    def _worths(self) -> dict[str, dict[tuple[str, Value], float]]:
-        """By column what a label adds to the metric: of a rate 1 at a counted level, of a mean its value in it."""
+    def _worths(self) -> dict[str, dict[tuple[str, Value], list[tuple[tuple[int, int], float]]]]:
+        """By column what a label adds to which terms, by the places of the number and of its term: of a rate 1 at a
+        counted level, of a mean its value in it.
+        """
         metric = self.document.metric(self.document.rank_by)
         factor = float(compute_factor(metric))
-        worths: dict[str, dict[tuple[str, Value], float]] = {}
-        for scope in self._scopes:
-            dimension = scope if self.document.dimensions else None
-            counted = set(metric.levels_for(dimension))
-            worths[scope] = {
-                (criterion.name, level): float(level in counted) if metric.kind == "rate" else level * factor
-                for criterion in self.document.criteria_of(metric, dimension)
-                for level in criterion.values
-            }
+        worths: dict[str, dict[tuple[str, Value], list[tuple[tuple[int, int], float]]]] = {
+            scope: defaultdict(list) for scope in self._scopes
+        }
+        for place, number in enumerate(list_numbers(self.document, metric)):
+            for at, term in enumerate(number.terms):
+                for scope in number.scopes:
+                    dimension = scope if self.document.dimensions else None
+                    counted = set(term.levels_for(dimension))
+                    for criterion in self.document.criteria_of(term, dimension):
+                        for level in criterion.values:
+                            worth = float(level in counted) if term.kind == "rate" else level * factor
+                            worths[scope][criterion.name, level].append(((place, at), worth))
         return worths
 
 

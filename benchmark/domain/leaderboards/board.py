@@ -23,7 +23,8 @@ from benchmark.domain.leaderboards.grounds import (
 )
 from benchmark.domain.leaderboards.metrics import (
     BoardSample,
-    build_parts,
+    build_number_parts,
+    build_terms,
     count_levels,
     find_metric,
     list_metric_scopes,
@@ -121,20 +122,18 @@ def _build_cells(numbers: BoardNumbers, group: PromptGroup) -> dict[str, dict[st
     """By model, those that have a response in the group."""
     sample = numbers.sample
     counted = [sample.count_labels(scope, group.key) for scope in _list_group_scopes(sample, group)]
-    metrics = [
-        (metric, scopes, [build_parts(sample, metric, scope, group.key) for scope in scopes])
+    known_numbers = [
+        (number, build_number_parts(sample, number, group.key))
         for metric in _list_group_metrics(sample, group)
-        for scopes in [list_metric_scopes(sample.document, metric) if group.scope is None else (group.scope,)]
+        for number in [build_terms(sample.document, metric, group.scope)]
     ]
     cells = {}
     for model in sample.models:
         n = sum(sum(own[model].values()) for own in counted)
         if n:
             known = {
-                metric.name: numbers.find_group_number(
-                    model, metric, scopes, group.key, [own[model] for own in parts]
-                )
-                for metric, scopes, parts in metrics
+                number.metric.name: numbers.find_group_number(model, number, group.key, parts[model])
+                for number, parts in known_numbers
             }
             cells[model] = {"n": n, **_state_ground(list(known.values())), **_state_numbers(known)}
     return cells

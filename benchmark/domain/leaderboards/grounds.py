@@ -8,8 +8,8 @@ both, and is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -21,15 +21,16 @@ from benchmark.domain.leaderboards.metrics import (
     BoardSample,
     MetricEstimate,
     MetricPart,
+    NumberTerms,
     build_moments,
-    build_parts,
+    build_number_parts,
+    build_terms,
     estimate_part,
     estimate_value,
-    find_range,
-    find_span,
+    find_ends,
     list_metric_scopes,
+    list_numbers,
     list_scopes,
-    pool_parts,
 )
 from benchmark.domain.leaderboards.responses import GOLD, CountedResponse
 
@@ -40,13 +41,15 @@ NO_RESPONSES, NO_GOLD, SELECTION = "no_responses", "no_gold", "selection"
 FEW_LABELS, FEW_PROMPTS, EARLIER = "few_labels", "few_prompts", "earlier"
 REASONS = (NO_RESPONSES, NO_GOLD, SELECTION, FEW_LABELS, FEW_PROMPTS, EARLIER)
 """Why a number is not compared: nothing was answered; no response has gold; its gold was not chosen by chance; it is
-less than ``MIN_LABELS``; a column of a mean over columns has less than ``MIN_PROMPTS``; it was computed by an earlier
-version."""
+less than ``MIN_LABELS``; a column of a mean over columns, or a criterion of a mean over criteria, has less than
+``MIN_PROMPTS``; it was computed by an earlier version."""
 
 MIN_LABELS = 20
-"""Labels of a chance sample in a column, below which it corrects no prediction. Rows of ``rank_coverage`` have it."""
+"""Labels of a chance sample in a column, and of a criterion that not every response has, below which it corrects no
+prediction. Rows of ``rank_coverage`` have it."""
 MIN_PROMPTS = 10
-"""Responses in each column, below which a mean over columns has no interval. Rows of ``rank_coverage`` have it."""
+"""Responses in each column, or with each criterion that not every response has, below which a mean over them has no
+interval. Rows of ``rank_coverage`` have it."""
 
 CellKey = tuple[str, str]
 """A model and a column."""
@@ -56,7 +59,8 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True)
 class CombinedNumber:
-    """A metric from gold and predictions: ``labelled`` responses have gold; the others as ``MeanMoments`` has them.
+    """A metric from gold and predictions: ``labelled`` responses have gold, ``fewest`` of them a label of the rarest of
+    its terms; the others as ``MeanMoments`` has them.
 
     Its interval lies around ``centre`` and reaches as far as the value.
     """
@@ -64,6 +68,7 @@ class CombinedNumber:
     value: float
     centre: float
     labelled: int
+    fewest: int
     labels: float
     variance: float
     degrees: float
@@ -86,13 +91,9 @@ class BiasEstimate:
 class Combiner(Protocol):
     """Combines the gold and the predictions of one model's responses; None where they are too few."""
 
-    def combine(
-        self, rows: Sequence[CountedResponse], metric: Metric, scopes: Sequence[str]
-    ) -> CombinedNumber | None: ...
+    def combine(self, rows: Sequence[CountedResponse], number: NumberTerms) -> CombinedNumber | None: ...
 
-    def measure_bias(
-        self, rows: Sequence[CountedResponse], metric: Metric, scope: str
-    ) -> BiasEstimate | None: ...
+    def measure_bias(self, rows: Sequence[CountedResponse], number: NumberTerms) -> BiasEstimate | None: ...
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class BoardNumber:
     value: Fraction | float | None = None
     moments: MeanMoments | None = None
     part: MetricPart | None = None
-    """Of what is gold and of one column."""
+    """Of what is gold, and no mean over columns."""
     ends: tuple[float, float] = (-math.inf, math.inf)
     """Those of the metric's scale."""
 
@@ -133,6 +134,14 @@ class BoardNumber:
         return self.ground.is_compared and self.value is not None and self.moments is not None
 
 
+_NumberKey = tuple[str, tuple[str, ...], bool]
+
+
+def _find_key(number: NumberTerms) -> _NumberKey:
+    """Terms and metrics cannot be hashed."""
+    return number.metric.name, number.scopes, number.is_balanced
+
+
 @dataclass(frozen=True)
 class BoardNumbers:
     """The numbers of a sample. Chance did not choose the gold of ``selected_cells``."""
@@ -141,8 +150,8 @@ class BoardNumbers:
     combiner: Combiner | None = None
     selected_cells: frozenset[CellKey] = frozenset()
     _grounds: dict[CellKey, Ground] = field(default_factory=dict, init=False)
-    _parts: dict[tuple[str, str], dict[str, MetricPart]] = field(default_factory=dict, init=False)
-    _numbers: dict[tuple[str, str, str], BoardNumber] = field(default_factory=dict, init=False)
+    _parts: dict[_NumberKey, dict[str, MetricPart]] = field(default_factory=dict, init=False)
+    _numbers: dict[tuple[str, _NumberKey], BoardNumber] = field(default_factory=dict, init=False)
 
     @property
     def document(self) -> GuidelineDocument:
@@ -169,55 +178,54 @@ class BoardNumbers:
             return Ground(PREDICTED, FEW_LABELS)
         return Ground(COMBINED)
 
-    def list_parts(self, metric: Metric, scope: str) -> dict[str, MetricPart]:
-        """By model, the labels that a column counts."""
-        key = (metric.name, scope)
+    def list_parts(self, number: NumberTerms) -> dict[str, MetricPart]:
+        """By model, the labels that the number counts."""
+        key = _find_key(number)
         if key not in self._parts:
-            self._parts[key] = build_parts(self.sample, metric, scope)
+            self._parts[key] = build_number_parts(self.sample, number)
         return self._parts[key]
 
     def find_number(self, model: str, metric: Metric, scope: str) -> BoardNumber:
-        key = (model, metric.name, scope)
+        return self.find_terms_number(model, build_terms(self.document, metric, scope))
+
+    def find_terms_number(self, model: str, number: NumberTerms) -> BoardNumber:
+        """Of all labels of its columns, those without a response left out."""
+        key = model, _find_key(number)
         if key not in self._numbers:
-            self._numbers[key] = self._build_number(model, metric, scope)
+            scopes = tuple(scope for scope in number.scopes if self.find_ground(model, scope).name)
+            own = replace(number, scopes=scopes or number.scopes)
+            rows = [row for scope in own.scopes for row in self.sample.columns[scope].select_rows(model)]
+            ground = self._join_grounds([self.find_ground(model, scope) for scope in own.scopes])
+            part = self.list_parts(number)[model]
+            self._numbers[key] = self._choose_number(ground, part, rows, own)
         return self._numbers[key]
 
-    def _build_number(self, model: str, metric: Metric, scope: str) -> BoardNumber:
-        part = self.list_parts(metric, scope)[model]
-        rows = self.sample.columns[scope].select_rows(model)
-        return self._choose_number(self.find_ground(model, scope), part, rows, metric, (scope,))
-
     def _choose_number(
-        self,
-        ground: Ground,
-        part: MetricPart,
-        rows: Sequence[CountedResponse],
-        metric: Metric,
-        scopes: Sequence[str],
+        self, ground: Ground, part: MetricPart, rows: Sequence[CountedResponse], number: NumberTerms
     ) -> BoardNumber:
         """Of the labels that count, or of both kinds together; hollow where neither may be."""
-        ranges = [find_range(self.document, metric, scope) for scope in scopes]
-        ends = min(low for low, _high in ranges), max(high for _low, high in ranges)
+        ends = find_ends(self.document, number)
+        if number.is_balanced and part.value is None:
+            return BoardNumber(Ground(ground.name, ground.reason or NO_RESPONSES))
         if ground.name == GOLD and part.value is not None:
-            moments = build_moments(metric, part, ends[1] - ends[0])
+            if part.balance is not None and part.balance.fewest < min(MIN_PROMPTS, part.responses):
+                return BoardNumber(Ground(GOLD, FEW_PROMPTS), part.value, part=part)
+            moments = build_moments(number.metric, part, ends[1] - ends[0])
             return BoardNumber(ground, part.value, moments, part, ends)
         if ground.name == COMBINED and self.combiner is not None:
-            combined = self.combiner.combine(rows, metric, scopes)
-            if combined is not None and combined.labelled >= MIN_LABELS:
-                return BoardNumber(ground, combined.value, combined.build_moments(metric), ends=ends)
+            combined = self.combiner.combine(rows, number)
+            if combined is not None and combined.fewest >= MIN_LABELS:
+                moments = combined.build_moments(number.metric)
+                return BoardNumber(ground, combined.value, moments, ends=ends)
             ground = Ground(PREDICTED, FEW_LABELS)
         return BoardNumber(ground, part.value)
 
     def find_overall(self, model: str, metric: Metric) -> BoardNumber:
-        """The unweighted mean of the columns' numbers, undefined if one of them is; or of all labels pooled."""
-        scopes = list_metric_scopes(self.document, metric)
-        if metric.overall == "pooled":
-            scopes = tuple(scope for scope in scopes if self.find_ground(model, scope).name) or scopes
-            part = pool_parts([self.list_parts(metric, scope)[model] for scope in scopes])
-            rows = [row for scope in scopes for row in self.sample.columns[scope].select_rows(model)]
-            ground = self._join_grounds([self.find_ground(model, scope) for scope in scopes])
-            return self._choose_number(ground, part, rows, metric, scopes)
-        return self._average(model, metric, scopes)
+        """The unweighted mean of the columns' numbers, undefined if one of them is; or of all labels at once."""
+        numbers = list_numbers(self.document, metric)
+        if metric.overall == "mean_of_dimensions":
+            return self._average(model, metric, [scope for number in numbers for scope in number.scopes])
+        return self.find_terms_number(model, numbers[0])
 
     def _average(self, model: str, metric: Metric, scopes: Sequence[str]) -> BoardNumber:
         numbers = [self.find_number(model, metric, scope) for scope in scopes]
@@ -231,11 +239,9 @@ class BoardNumbers:
             return BoardNumber(ground, value)
         if len(scopes) > 1 and self._count_fewest(model, scopes) < MIN_PROMPTS:
             return BoardNumber(Ground(ground.name, FEW_PROMPTS), value)
-        return BoardNumber(ground, value, join_moments(known), ends=self._average_ends(metric, scopes))
-
-    def _average_ends(self, metric: Metric, scopes: Sequence[str]) -> tuple[float, float]:
-        ranges = [find_range(self.document, metric, scope) for scope in scopes]
-        return float(np.mean([low for low, _high in ranges])), float(np.mean([high for _low, high in ranges]))
+        ends = [find_ends(self.document, build_terms(self.document, metric, scope)) for scope in scopes]
+        low, high = (float(np.mean(own)) for own in zip(*ends, strict=True))
+        return BoardNumber(ground, value, join_moments(known), ends=(low, high))
 
     @staticmethod
     def _join_grounds(grounds: Sequence[Ground]) -> Ground:
@@ -251,25 +257,27 @@ class BoardNumbers:
         return min(int((self.sample.columns[scope].model == place).sum()) for scope in scopes)
 
     def find_group_number(
-        self, model: str, metric: Metric, scopes: Sequence[str], group: Group, parts: Sequence[MetricPart]
+        self, model: str, number: NumberTerms, group: Group, part: MetricPart
     ) -> BoardNumber:
-        """Of the responses to a group of prompts in these columns; gold alone where those are, whatever others are."""
+        """Of the responses to a group of prompts, whose labels are the part; gold alone where those are, whatever
+        others are.
+        """
         rows = [
             row
-            for scope in scopes
+            for scope in number.scopes
             for row in self.sample.columns[scope].select_rows(model, self.sample.select_units(scope, group))
         ]
         ground = self._join_grounds(
             [
                 self._classify((model, scope), own)
-                for scope in scopes
+                for scope in number.scopes
                 if (own := [row for row in rows if row.scope == scope])
             ]
             or [Ground(None, NO_RESPONSES)]
         )
         if ground.reason == FEW_LABELS and self._is_sampled(rows):
             ground = Ground(COMBINED)  # a few of each column, but together enough
-        return self._choose_number(ground, pool_parts(parts), rows, metric, scopes)
+        return self._choose_number(ground, part, rows, number)
 
     def _is_sampled(self, rows: Sequence[CountedResponse]) -> bool:
         """Whether chance chose those of the rows that have gold, in each column with predictions."""
@@ -301,20 +309,27 @@ def join_moments(parts: Sequence[MeanMoments]) -> MeanMoments:
 
 
 def list_bias(numbers: BoardNumbers, metric: Metric, models: Sequence[str]) -> dict[str, Any]:
-    """By model and column of the metric, and for the mean over columns, what the scorer's labels are off by."""
+    """By model and column of the metric, and for the mean over columns or criteria, what the scorer's labels are off
+    by.
+    """
     document, scopes = numbers.document, list_metric_scopes(numbers.document, metric)
-    spans = {scope: find_span(document, metric, scope) for scope in scopes}
+    columns = {scope: build_terms(document, metric, scope) for scope in scopes}
+    has_overall = len(scopes) == 1 or metric.overall in ("mean_of_dimensions", "mean_of_criteria")
+    overall = list_numbers(document, metric) if has_overall else ()
     rows = []
     for model in models:
-        cells = {scope: _measure_bias(numbers, model, metric, scope) for scope in scopes}
+        cells = {scope: _measure_bias(numbers, model, number) for scope, number in columns.items()}
         rows.append(
             {
                 "model": model,
                 "n": sum(estimate.n for estimate in cells.values() if estimate),
-                "overall": _bias_to_json(cells, spans)
-                if metric.overall == "mean_of_dimensions" or len(scopes) == 1
-                else None,
-                "dimensions": {scope: _bias_to_json({scope: cells[scope]}, spans) for scope in scopes},
+                "overall": _bias_to_json(
+                    document, overall, [_measure_bias(numbers, model, own) for own in overall]
+                ),
+                "dimensions": {
+                    scope: _bias_to_json(document, [number], [cells[scope]])
+                    for scope, number in columns.items()
+                },
             }
         )
     return {
@@ -324,18 +339,19 @@ def list_bias(numbers: BoardNumbers, metric: Metric, models: Sequence[str]) -> d
     }
 
 
-def _measure_bias(numbers: BoardNumbers, model: str, metric: Metric, scope: str) -> BiasEstimate | None:
-    if numbers.combiner is None or (model, scope) in numbers.selected_cells:
+def _measure_bias(numbers: BoardNumbers, model: str, number: NumberTerms) -> BiasEstimate | None:
+    if numbers.combiner is None or any((model, scope) in numbers.selected_cells for scope in number.scopes):
         return None
-    return numbers.combiner.measure_bias(numbers.sample.columns[scope].select_rows(model), metric, scope)
+    rows = [row for scope in number.scopes for row in numbers.sample.columns[scope].select_rows(model)]
+    return numbers.combiner.measure_bias(rows, number)
 
 
 def _bias_to_json(
-    cells: Mapping[str, BiasEstimate | None], spans: Mapping[str, float]
+    document: GuidelineDocument, numbers: Sequence[NumberTerms], estimates: Sequence[BiasEstimate | None]
 ) -> dict[str, float | None] | None:
-    """None unless every column has an estimate. No bias is larger than the scale: the interval ends there."""
-    known = [estimate for estimate in cells.values() if estimate is not None]
-    if len(known) < len(cells) or not known:
+    """None unless every number has an estimate. No bias is larger than the scale: the interval ends there."""
+    known = [estimate for estimate in estimates if estimate is not None]
+    if len(known) < len(estimates) or not known:
         return None
     moments = join_moments(
         [
@@ -347,5 +363,6 @@ def _bias_to_json(
             for own in known
         ]
     )
-    largest = float(np.mean([spans[scope] for scope in cells]))
+    ends = [find_ends(document, number) for number in numbers]
+    largest = float(np.mean([high - low for low, high in ends]))
     return estimate_value(float(moments.value), moments, (-largest, largest)).to_json()

@@ -17,7 +17,7 @@ import numpy as np
 
 from annotation.core.proportions import wilson
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.leaderboards.intervals import MeanMoments, measure_labels
+from benchmark.domain.leaderboards.intervals import Balance, MeanMoments, TermBalance, measure_labels
 from benchmark.domain.leaderboards.responses import (
     ColumnResponses,
     CountedResponse,
@@ -82,7 +82,8 @@ class BoardSample:
 class MetricPart:
     """What some responses add to a metric: ``total`` over ``labels``, in the metric's own unit.
 
-    ``responses`` have a label in it; ``sums`` and ``squares`` are those of their own values.
+    ``responses`` have a label in it; ``sums`` and ``squares`` are those of their own values. ``balance`` is of the mean
+    of several terms, which is no sum of parts.
     """
 
     total: Fraction = Fraction(0)
@@ -90,6 +91,7 @@ class MetricPart:
     responses: int = 0
     sums: float = 0.0
     squares: float = 0.0
+    balance: Balance | None = None
 
     def __add__(self, other: MetricPart) -> MetricPart:
         return MetricPart(
@@ -103,6 +105,54 @@ class MetricPart:
     @property
     def value(self) -> Fraction | None:
         return self.total / self.labels if self.labels else None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is of one label of each response."""
+        return self.balance is None and self.labels == self.responses
+
+    @property
+    def spread(self) -> float:
+        return 1.0 if self.balance is None else self.balance.spread
+
+    @property
+    def evenness(self) -> float:
+        return 1.0 if self.balance is None else self.balance.evenness
+
+
+@dataclass(frozen=True)
+class NumberTerms:
+    """What a number of a model is made of: the plain mean of the ``terms``, each over all its labels in the columns.
+
+    They are the metric itself, or (``mean_of_criteria``) the metric of each criterion alone.
+    """
+
+    metric: Metric
+    scopes: tuple[str, ...]
+    terms: tuple[Metric, ...]
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether it is of several terms."""
+        return len(self.terms) > 1
+
+
+def build_terms(document: GuidelineDocument, metric: Metric, scope: str | None = None) -> NumberTerms:
+    """Of the metric in a column, or (None) over all its columns at once."""
+    if scope is not None:
+        return NumberTerms(metric, (scope,), (metric,))
+    is_mean = metric.overall == "mean_of_criteria"
+    terms = document.split_metric(metric) if is_mean else (metric,)
+    return NumberTerms(metric, list_metric_scopes(document, metric), terms)
+
+
+def list_numbers(
+    document: GuidelineDocument, metric: Metric, scope: str | None = None
+) -> tuple[NumberTerms, ...]:
+    """Of the metric in a column, or (None) of its overall: several where that is the mean of independent columns."""
+    if scope is None and metric.overall == "mean_of_dimensions":
+        return tuple(build_terms(document, metric, own) for own in list_metric_scopes(document, metric))
+    return (build_terms(document, metric, scope),)
 
 
 def list_scopes(document: GuidelineDocument) -> tuple[str, ...]:
@@ -154,10 +204,9 @@ def list_response_values(
 ) -> Floats:
     """By pattern, what a response with these labels has in the metric, in its own unit; NaN without a label in it."""
     factor = compute_factor(metric)
-    values = [_list_values(document, metric, scope, labels) for labels in patterns]
-    return np.array(
-        [float(factor * sum(own, Fraction(0)) / len(own)) if own else np.nan for own in values], dtype=float
-    )
+    sums = _sum_values(document, metric, scope, patterns)
+    means = {(total, n): float(factor * total / n) if n else math.nan for total, n in set(sums)}
+    return np.array([means[own] for own in sums], dtype=float)
 
 
 def compute_factor(metric: Metric) -> Fraction:
@@ -168,15 +217,25 @@ def compute_factor(metric: Metric) -> Fraction:
     )
 
 
-def _list_values(document: GuidelineDocument, metric: Metric, scope: str, labels: Labels) -> list[Fraction]:
-    """What each label that enters the metric adds: of a rate 1 for a counted level, else 0; of a mean its value."""
+def _sum_values(
+    document: GuidelineDocument, metric: Metric, scope: str, patterns: Iterable[Labels]
+) -> list[tuple[Fraction, int]]:
+    """By pattern, what its labels that enter the metric add, and how many they are: of a rate each adds 1 at a counted
+    level, else 0; of a mean its value.
+    """
     dimension = _find_dimension(scope, document)
     criteria = {criterion.name for criterion in document.criteria_of(metric, dimension)}
-    own = [value for criterion, value in labels if criterion in criteria]
-    if metric.kind == "rate":
-        counted = set(metric.levels_for(dimension))
-        return [Fraction(value in counted) for value in own]
-    return [_to_fraction(value) for value in own]
+    counted = set(metric.levels_for(dimension))
+    sums: dict[tuple[Value, ...], tuple[Fraction, int]] = {}
+    by_pattern = []
+    for labels in patterns:
+        own = tuple(sorted(value for criterion, value in labels if criterion in criteria))
+        if own not in sums:
+            is_rate = metric.kind == "rate"
+            worths = (Fraction(value in counted) if is_rate else _to_fraction(value) for value in own)
+            sums[own] = sum(worths, Fraction(0)), len(own)
+        by_pattern.append(sums[own])
+    return by_pattern
 
 
 def _to_fraction(number: Value) -> Fraction:
@@ -194,20 +253,14 @@ def find_range(document: GuidelineDocument, metric: Metric, scope: str) -> tuple
     return min(ends), max(ends)
 
 
-def find_span(document: GuidelineDocument, metric: Metric, scope: str) -> float:
-    low, high = find_range(document, metric, scope)
-    return high - low
-
-
 def build_parts(
     sample: BoardSample, metric: Metric, scope: str, group: tuple[str, str] | None = None
 ) -> dict[str, MetricPart]:
     """By model; of a ``group`` of prompts, (attribute, value), or of the whole column."""
     column = sample.columns[scope]
     counts = sample.count_labels(scope, group)
-    labels_values = {
-        labels: _list_values(sample.document, metric, scope, labels) for labels in column.patterns
-    }
+    own_sums = _sum_values(sample.document, metric, scope, column.patterns)
+    sums = dict(zip(column.patterns, own_sums, strict=True))
     means = dict(
         zip(
             column.patterns,
@@ -218,10 +271,10 @@ def build_parts(
     factor = compute_factor(metric)
     parts = {}
     for model, own in counts.items():
-        known = {labels: n for labels, n in own.items() if labels_values[labels]}
+        known = {labels: n for labels, n in own.items() if sums[labels][1]}
         parts[model] = MetricPart(
-            total=factor * sum((sum(labels_values[labels]) * n for labels, n in known.items()), Fraction(0)),
-            labels=sum(len(labels_values[labels]) * n for labels, n in known.items()),
+            total=factor * sum((sums[labels][0] * n for labels, n in known.items()), Fraction(0)),
+            labels=sum(sums[labels][1] * n for labels, n in known.items()),
             responses=sum(known.values()),
             sums=float(sum(means[labels] * n for labels, n in known.items())),
             squares=float(sum(means[labels] ** 2 * n for labels, n in known.items())),
@@ -229,11 +282,99 @@ def build_parts(
     return parts
 
 
+def list_number_values(
+    sample: BoardSample, number: NumberTerms, group: tuple[str, str] | None = None
+) -> tuple[dict[str, Floats], dict[str, Balance]]:
+    """By column what each of its responses has in the number, in its own unit; NaN of one without a label in it, and
+    of one outside of the ``group``. Of a number of several terms that depends on all responses of the model, whose
+    balance is given by name; one that lacks a term has none, and no value.
+    """
+    terms = {scope: _list_term_values(sample, number, scope, group) for scope in number.scopes}
+    if not number.is_balanced:
+        return {scope: values[:, 0] for scope, values in terms.items()}, {}
+    values = {scope: np.full(len(own), np.nan) for scope, own in terms.items()}
+    balances = {}
+    for place, model in enumerate(sample.models):
+        is_own = {
+            scope: (sample.columns[scope].model == place) & ~np.isnan(own).all(axis=1)
+            for scope, own in terms.items()
+        }
+        rows = np.concatenate([own[is_own[scope]] for scope, own in terms.items()])
+        if np.isnan(rows).all(axis=0).any():
+            continue
+        balance = TermBalance.build(rows)
+        balances[model] = balance.measure(rows)
+        for scope, own in terms.items():
+            values[scope][is_own[scope]] = balance.value_responses(own[is_own[scope]])
+    return values, balances
+
+
+def _list_term_values(
+    sample: BoardSample, number: NumberTerms, scope: str, group: tuple[str, str] | None
+) -> Floats:
+    """(responses of the column, terms)."""
+    column = sample.columns[scope]
+    by_pattern = [
+        list_response_values(sample.document, term, scope, column.patterns) for term in number.terms
+    ]
+    values = np.stack(by_pattern, axis=-1)[column.pattern]
+    units = sample.select_units(scope, group)
+    return values if units is None else np.where(units[column.unit][:, None], values, np.nan)
+
+
+def build_number_parts(
+    sample: BoardSample, number: NumberTerms, group: tuple[str, str] | None = None
+) -> dict[str, MetricPart]:
+    """By model; of a ``group`` of prompts, (attribute, value), or of all."""
+    by_term = []
+    for term in number.terms:
+        scopes = [scope for scope in list_metric_scopes(sample.document, term) if scope in number.scopes]
+        parts = [build_parts(sample, term, scope, group) for scope in scopes]
+        by_term.append({model: pool_parts([own[model] for own in parts]) for model in sample.models})
+    if not number.is_balanced:
+        return by_term[0]
+    values, balances = list_number_values(sample, number, group)
+    return {
+        model: _balance_part(
+            [own[model] for own in by_term],
+            np.concatenate([own[sample.columns[scope].model == place] for scope, own in values.items()]),
+            balances.get(model),
+        )
+        for place, model in enumerate(sample.models)
+    }
+
+
+def _balance_part(terms: Sequence[MetricPart], values: Floats, balance: Balance | None) -> MetricPart:
+    """The mean of the terms' values, exactly; without labels where one of them has none."""
+    if balance is None:
+        return MetricPart()
+    labels = sum(term.labels for term in terms)
+    mean = sum((term.total / term.labels for term in terms), Fraction(0)) / len(terms)
+    known = values[~np.isnan(values)]
+    return MetricPart(mean * labels, labels, len(known), float(known.sum()), float((known**2).sum()), balance)
+
+
+def find_ends(document: GuidelineDocument, number: NumberTerms) -> tuple[float, float]:
+    """The least and the largest value that a number can have, in its own unit."""
+    ranges = [
+        [
+            find_range(document, term, scope)
+            for scope in list_metric_scopes(document, term)
+            if scope in number.scopes
+        ]
+        for term in number.terms
+    ]
+    lows = [min(low for low, _high in own) for own in ranges if own]
+    highs = [max(high for _low, high in own) for own in ranges if own]
+    return (float(np.mean(lows)), float(np.mean(highs))) if lows else (0.0, 0.0)
+
+
 def build_moments(metric: Metric, part: MetricPart, span: float) -> MeanMoments:
-    """Of the labels of one column."""
+    """Of the labels of one number."""
     rate = metric.kind == "rate"
     n, totals, squares = (np.array([float(value)]) for value in (part.responses, part.sums, part.squares))
-    return MeanMoments(rate, np.ones(1), *measure_labels(n, totals, squares, span, rate=rate))
+    moments = measure_labels(n, totals, squares, span, rate=rate, spread=part.spread, evenness=part.evenness)
+    return MeanMoments(rate, np.ones(1), *moments)
 
 
 def estimate_value(
@@ -254,7 +395,7 @@ def estimate_part(
     part: MetricPart, moments: MeanMoments | None, ends: tuple[float, float] = (-math.inf, math.inf)
 ) -> MetricEstimate:
     """What these labels say; of a rate of single labels exactly Wilson's interval."""
-    if part.value is not None and moments is not None and moments.rate and part.labels == part.responses:
+    if part.value is not None and moments is not None and moments.rate and part.is_single:
         return MetricEstimate(part.value, *wilson(int(part.total), part.labels))
     return estimate_value(part.value, moments, ends)
 
@@ -287,6 +428,16 @@ def format_metric_bound(metric: Metric, value: float) -> str:
 
 def _format_decimals(metric: Metric, value: Decimal, decimals: int) -> str:
     return f"{value * 100:.{decimals}f}%" if metric.kind == "rate" else f"{value:.{decimals}f}"
+
+
+def format_metric_difference(metric: Metric, value: float | None) -> str:
+    """With its sign; of rates in percentage points, with two decimals: ``+1.25``. Others have one, or as many as the
+    metric declares.
+    """
+    if value is None:
+        return "-"
+    unit, usual = (100, 2) if metric.kind == "rate" else (1, 1)
+    return f"{value * unit:+.{usual if metric.decimals is None else metric.decimals}f}"
 
 
 def format_metric_interval(metric: Metric, low: float | None, high: float | None) -> str:

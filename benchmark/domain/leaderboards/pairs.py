@@ -20,11 +20,11 @@ from benchmark.domain.leaderboards.grounds import COMBINED, BoardNumber, BoardNu
 from benchmark.domain.leaderboards.intervals import MeanMoments, measure_labels
 from benchmark.domain.leaderboards.metrics import (
     BoardSample,
-    MetricPart,
-    find_span,
+    NumberTerms,
+    find_ends,
     list_metric_scopes,
-    list_response_values,
-    pool_parts,
+    list_number_values,
+    list_numbers,
 )
 from benchmark.domain.leaderboards.responses import Floats, Integers, Mask
 
@@ -70,7 +70,7 @@ class ModelDifference:
 
 @dataclass(frozen=True)
 class _CommonSums:
-    """A metric in one column, or in several pooled, over the prompts that both models of a pair answered.
+    """A number over the prompts that both models of a pair answered.
 
     ``n`` counts them; ``totals`` and ``squares`` are of the row's model, ``products`` of both.
     """
@@ -81,13 +81,13 @@ class _CommonSums:
     products: Floats
 
     @classmethod
-    def build(cls, sample: BoardSample, metric: Metric, scopes: Sequence[str]) -> _CommonSums:
+    def build(cls, sample: BoardSample, number: NumberTerms) -> _CommonSums:
         """Models in the order of the sample."""
         size = len(sample.models)
         n, totals, squares, products = (np.zeros((size, size)) for _ in range(4))
-        for scope in scopes:
+        by_scope, _balances = list_number_values(sample, number)
+        for scope, values in by_scope.items():
             column = sample.columns[scope]
-            values = list_response_values(sample.document, metric, scope, column.patterns)[column.pattern]
             has_value = ~np.isnan(values)
             place = (column.unit[has_value], column.model[has_value])
             shape = (len(column.groups), size)
@@ -215,9 +215,8 @@ def compute_differences(
     numbers: BoardNumbers, metric: Metric, scope: str, models: Sequence[str], *, as_labels: bool = False
 ) -> ModelDifferences:
     """``scope`` is a column of the metric, or OVERALL. ``as_labels`` takes predictions for the truth too."""
-    scopes = list_metric_scopes(numbers.document, metric) if scope == OVERALL else (scope,)
-    columns = [scopes] if scope == OVERALL and metric.overall == "pooled" else [(name,) for name in scopes]
-    built = [_PairColumn.build(numbers, metric, own, models, as_labels=as_labels) for own in columns]
+    independent = list_numbers(numbers.document, metric, None if scope == OVERALL else scope)
+    built = [_PairColumn.build(numbers, number, models, as_labels=as_labels) for number in independent]
     own_numbers = [_find_number(numbers, model, metric, scope) for model in models]
     compared = [as_labels or number.is_compared for number in own_numbers]
     weights = np.full(len(built), 1 / len(built))
@@ -267,7 +266,9 @@ def _find_deviation(moments: MeanMoments | None) -> float:
 
 @dataclass(frozen=True)
 class _PairColumn:
-    """One column of a difference. ``plain_variance`` is that of the row's mean without labels that nobody saw."""
+    """A number of a difference, one of the independent ones that it is the mean of. ``plain_variance`` is that of the
+    row's mean without labels that nobody saw.
+    """
 
     rows: MeanMoments
     covariance: Floats
@@ -279,22 +280,30 @@ class _PairColumn:
     def build(
         cls,
         numbers: BoardNumbers,
-        metric: Metric,
-        scopes: Sequence[str],
+        number: NumberTerms,
         models: Sequence[str],
         *,
         as_labels: bool,
     ) -> _PairColumn:
         places = np.array([numbers.sample.models.index(model) for model in models], dtype=np.int64)
-        common = _CommonSums.build(numbers.sample, metric, scopes).take(places)
-        span = max(find_span(numbers.document, metric, scope) for scope in scopes)
-        rate = metric.kind == "rate"
-        own = _OwnMoments.build(numbers, metric, scopes, models, span, as_labels=as_labels)
+        common = _CommonSums.build(numbers.sample, number).take(places)
+        low, high = find_ends(numbers.document, number)
+        span = high - low
+        rate = number.metric.kind == "rate"
+        own = _OwnMoments.build(numbers, number, models, span, as_labels=as_labels)
         fewer = np.minimum(own.responses[:, None], own.responses[None, :])
         paired = (
             own.is_labels[:, None] & own.is_labels[None, :] & (common.n >= np.maximum(MIN_COMMON * fewer, 1))
         )
-        on_common = measure_labels(common.n, common.totals, common.squares, span, rate=rate)
+        on_common = measure_labels(
+            common.n,
+            common.totals,
+            common.squares,
+            span,
+            rate=rate,
+            spread=own.spread[:, None],
+            evenness=own.evenness[:, None],
+        )
         means, labels, variance, degrees = (
             np.where(paired, shared, np.broadcast_to(single[:, None], paired.shape))
             for shared, single in zip(on_common, own.moments, strict=True)
@@ -302,7 +311,7 @@ class _PairColumn:
         rows = MeanMoments(rate, np.ones(1), means, labels, variance, degrees)
         plain = np.where(paired, common.variance, _divide(means * (1 - means), labels) if rate else variance)
         known = numbers.sample.columns
-        is_known = np.all([known[scope].known[places] for scope in scopes], axis=0)
+        is_known = np.all([known[scope].known[places] for scope in number.scopes], axis=0)
         return cls(
             rows,
             np.where(paired, common.compute_covariance(rate=rate), 0.0),
@@ -315,45 +324,43 @@ class _PairColumn:
 
 @dataclass(frozen=True)
 class _OwnMoments:
-    """By model, its own number in a column; ``is_labels`` says that it is of labels alone."""
+    """By model, its own number; ``is_labels`` says that it is of labels alone, ``spread`` and ``evenness`` how unevenly
+    its responses count in it.
+    """
 
     moments: tuple[Floats, Floats, Floats, Floats]
     is_labels: Mask
     responses: Floats
+    spread: Floats
+    evenness: Floats
 
     @classmethod
     def build(
         cls,
         numbers: BoardNumbers,
-        metric: Metric,
-        scopes: Sequence[str],
+        number: NumberTerms,
         models: Sequence[str],
         span: float,
         *,
         as_labels: bool,
     ) -> _OwnMoments:
-        parts = [_pool(numbers, metric, scopes, model) for model in models]
-        responses, sums, squares = (
-            np.array([getattr(part, name) for part in parts], dtype=float)
-            for name in ("responses", "sums", "squares")
+        by_model = numbers.list_parts(number)
+        responses, sums, squares, spread, evenness = (
+            np.array([getattr(by_model[model], name) for model in models], dtype=float)
+            for name in ("responses", "sums", "squares", "spread", "evenness")
         )
-        moments = np.array(measure_labels(responses, sums, squares, span, rate=metric.kind == "rate"))
+        rate = number.metric.kind == "rate"
+        moments = np.array(
+            measure_labels(responses, sums, squares, span, rate=rate, spread=spread, evenness=evenness)
+        )
         is_labels = np.ones(len(models), dtype=bool)
         for at, model in enumerate([] if as_labels else models):
-            number = (
-                numbers.find_number(model, metric, scopes[0])
-                if len(scopes) == 1
-                else numbers.find_overall(model, metric)
-            )
-            is_labels[at] = number.part is not None
-            if number.part is None and number.moments is not None:
-                own = number.moments
+            board_number = numbers.find_terms_number(model, number)
+            is_labels[at] = board_number.part is not None
+            if board_number.part is None and board_number.moments is not None:
+                own = board_number.moments
                 moments[:, at] = own.means[0], own.labels[0], own.variance[0], own.degrees[0]
-        return cls((moments[0], moments[1], moments[2], moments[3]), is_labels, responses)
-
-
-def _pool(numbers: BoardNumbers, metric: Metric, scopes: Sequence[str], model: str) -> MetricPart:
-    return pool_parts([numbers.list_parts(metric, scope)[model] for scope in scopes])
+        return cls((moments[0], moments[1], moments[2], moments[3]), is_labels, responses, spread, evenness)
 
 
 def list_compared_scopes(sample: BoardSample, metric: Metric) -> list[str]:

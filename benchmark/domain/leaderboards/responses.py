@@ -26,8 +26,9 @@ class CountedResponse:
     """``labels`` are what the board counts: gold where there is gold, else predictions (``basis`` is the weakest).
 
     ``prompt`` pairs the models' responses to one prompt; None where nobody knows it. ``scope`` is the column of the
-    board. ``gold`` and ``predicted`` are the labels of each kind, empty unless every criterion of the response has one;
-    predictions are never in-sample. ``sureness`` is the least of the probabilities of its predicted levels.
+    board. ``gold`` are the labels of people who judged all of the response, without what they may leave out and did;
+    ``predicted`` those of every criterion of it; else either is empty. Predictions are never in-sample. ``sureness`` is
+    the least of the probabilities of its predicted levels.
     """
 
     model: str

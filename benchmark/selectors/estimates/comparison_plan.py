@@ -8,7 +8,7 @@ from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Batch
-from benchmark.domain.estimates.label_plan.basis import compute_span, list_ranked_scopes
+from benchmark.domain.estimates.label_plan.basis import compute_span, list_ranked_scopes, weigh_columns
 from benchmark.domain.estimates.label_plan.comparison import (
     DEFAULT_GAP,
     ModelPlan,
@@ -118,15 +118,15 @@ def _measure_prompt_variance(
 
     Labels of several criteria to one response count as one label of their mean level, which is the larger variance.
     """
-    scopes = list_ranked_scopes(document)
-    parts = [_measure_column(document, metric, row["dimensions"][scope], scope) for scope in scopes]
-    known = [part for part in parts if part is not None]
-    if metric.overall == "pooled":
-        n = sum(n for _variance, n in known)
-        return sum(variance * n for variance, n in known) / n**2 if n else None
-    if len(known) < len(scopes):
+    columns = {
+        scope: column
+        for scope in list_ranked_scopes(document)
+        if (column := _measure_column(document, metric, row["dimensions"][scope], scope)) is not None
+    }
+    weights = weigh_columns(document, metric, {scope: n for scope, (_variance, n) in columns.items()})
+    if not weights or not weights.keys() <= columns.keys():
         return None
-    return sum(variance / n for variance, n in known) / len(scopes) ** 2
+    return sum(weight**2 * columns[scope][0] / columns[scope][1] for scope, weight in weights.items())
 
 
 def _measure_column(

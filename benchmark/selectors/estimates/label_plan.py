@@ -26,8 +26,8 @@ from benchmark.domain.estimates.label_plan.basis import (
     assign_strata,
     compute_span,
     find_ranked_scope,
-    list_ranked_scopes,
     map_metrics,
+    weigh_columns,
 )
 from benchmark.domain.estimates.label_plan.label_plan import (
     LabelEffort,
@@ -211,10 +211,6 @@ class LabellingStatus:
         return -difference[0], -difference[2], -difference[1]
 
     @cached_property
-    def _compared_scopes(self) -> tuple[str, ...]:
-        return list_ranked_scopes(self.document)
-
-    @cached_property
     def _by_model(self) -> dict[str, list[PlanStratum]]:
         strata_by_model: dict[str, list[PlanStratum]] = defaultdict(list)
         for stratum in self.strata:
@@ -226,16 +222,10 @@ class LabellingStatus:
 
     def compute_weights(self, model: str) -> dict[str, float]:
         """What each dimension counts in the number that models are ranked by."""
-        if self.metric.overall != "pooled":
-            return dict.fromkeys(self._compared_scopes, 1 / len(self._compared_scopes))
-        labels: Counter[str] = Counter()
+        responses: Counter[str] = Counter()
         for stratum in self.list_strata(model):
-            if stratum.scope in self._compared_scopes:
-                dimension = stratum.scope if self.document.dimensions else None
-                labels[stratum.scope] += stratum.population * len(
-                    self.document.criteria_of(self.metric, dimension)
-                )
-        return {scope: n / labels.total() for scope, n in labels.items()}
+            responses[stratum.scope] += stratum.population
+        return weigh_columns(self.document, self.metric, responses)
 
     def plan_labels(self, goal: PlanGoal) -> list[StratumTarget]:
         """The labels for the goal. Raises AssayError where no label reaches it."""

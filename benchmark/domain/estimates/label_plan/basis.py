@@ -19,7 +19,13 @@ from benchmark.domain.estimates.estimates import (
     find_scale,
 )
 from benchmark.domain.estimates.label_plan.label_plan import PlanStratum
-from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
+from benchmark.domain.leaderboards.metrics import (
+    ALL,
+    list_metric_scopes,
+    list_metrics,
+    list_numbers,
+    list_scopes,
+)
 from benchmark.domain.leaderboards.responses import CountedResponse
 
 Key = tuple[str, str, Bounds]
@@ -147,6 +153,30 @@ def find_ranked_scope(document: GuidelineDocument) -> str:
     """The number that models are ranked by: overall, or the only dimension that has one."""
     lead = document.metric(document.rank_by)
     return OVERALL if lead.overall != "none" else list_ranked_scopes(document)[0]
+
+
+def weigh_columns(
+    document: GuidelineDocument, metric: Metric, responses: Mapping[str, int]
+) -> dict[str, float]:
+    """What each column counts in the metric's overall number, for so many responses: independent columns alike, others
+    by the labels that they have of each term.
+    """
+    weights: dict[str, float] = defaultdict(float)
+    numbers = list_numbers(document, metric)
+    for number in numbers:
+        for term in number.terms:
+            scopes = [scope for scope in list_metric_scopes(document, term) if scope in number.scopes]
+            labels = {
+                scope: responses.get(scope, 0)
+                * len(document.criteria_of(term, scope if document.dimensions else None))
+                for scope in scopes
+            }
+            if len(scopes) == 1:
+                labels = {scopes[0]: 1}
+            for scope, n in labels.items():
+                if n:
+                    weights[scope] += n / sum(labels.values()) / len(number.terms) / len(numbers)
+    return dict(weights)
 
 
 def compute_span(document: GuidelineDocument, metric: Metric, scope: str) -> float:
