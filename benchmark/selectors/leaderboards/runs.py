@@ -210,8 +210,13 @@ def _list_released_labels(run: BenchmarkRun) -> QuerySet[ReleasedLabel]:
 
 def list_judged_responses(run: BenchmarkRun) -> frozenset[int]:
     """The run's responses of which the scorer's release has any label, "not applicable" too."""
+    return frozenset(filter_judged(run))
+
+
+def filter_judged(run: BenchmarkRun) -> QuerySet[ReleasedLabel, int]:
+    """Their ids."""
     labels = _list_released_labels(run).order_by()
-    return frozenset(labels.values_list("task__response_id", flat=True).distinct())
+    return labels.values_list("task__response_id", flat=True).distinct()
 
 
 def list_current_runs(guideline_name: str) -> QuerySet[BenchmarkRun]:
