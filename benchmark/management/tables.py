@@ -33,6 +33,7 @@ from benchmark.domain.leaderboards.grounds import (
 )
 from benchmark.domain.leaderboards.metrics import (
     SMALL,
+    format_metric_difference,
     format_metric_interval,
     format_metric_value,
     format_rank,
@@ -221,11 +222,11 @@ def _format_percent(value: float | None) -> str:
 
 
 NOT_COMPARED_WORDS = {
-    NO_RESPONSES: "a column of it has no response",
+    NO_RESPONSES: "a column or criterion of it has no response",
     NO_GOLD: "predicted by a scorer",
     SELECTION: "chance did not choose which of its responses have gold",
-    FEW_LABELS: f"a column of it has fewer than {MIN_LABELS} gold labels",
-    FEW_PROMPTS: f"a column of it has fewer than {MIN_PROMPTS} responses",
+    FEW_LABELS: f"a column or criterion of it has fewer than {MIN_LABELS} gold labels",
+    FEW_PROMPTS: f"a column or criterion of it has fewer than {MIN_PROMPTS} responses",
     grounds.EARLIER: "the run is of an earlier version; run it again",
 }
 MAX_NAME_CHARACTERS = 5
@@ -389,13 +390,9 @@ def build_pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> lis
 
 
 def _format_difference(metric: Metric, cell: dict[str, Any] | None) -> list[str]:
-    """In percentage points for a rate."""
     if cell is None:
         return ["-", "-", "-"]
-    unit, digits = (100, 2) if metric.kind == "rate" else (1, 1)
-    texts = [
-        "-" if cell[name] is None else f"{cell[name] * unit:+.{digits}f}" for name in ("value", "low", "high")
-    ]
+    texts = [format_metric_difference(metric, cell[name]) for name in ("value", "low", "high")]
     interval = "-" if "-" in texts[1:] else f"{texts[1]} to {texts[2]}"
     return [texts[0], interval, f"{cell['n']}{'' if cell['paired'] else '*'}"]
 
@@ -453,5 +450,4 @@ def _estimate_cells(metric: Metric, cell: dict[str, Any]) -> list[str]:
             format_metric_value(metric, statistic["value"]),
             format_metric_interval(metric, statistic["low"], statistic["high"]),
         ]
-    unit, digits = (100, 2) if metric.kind == "rate" else (1, 1)
-    return [*texts, "-" if cell["bias"] is None else f"{cell['bias'] * unit:+.{digits}f}"]
+    return [*texts, format_metric_difference(metric, cell["bias"])]

@@ -8,7 +8,7 @@ from django import template
 
 from annotation.core.formatting import format_decimal, format_significant
 from annotation.domain.guidelines import Metric
-from benchmark.domain.leaderboards.metrics import format_metric_value
+from benchmark.domain.leaderboards.metrics import format_metric_difference, format_metric_value
 from benchmark.views.leaderboards import formatting
 
 register = template.Library()
@@ -29,7 +29,7 @@ def metric_interval(statistic: Mapping[str, float | None], metric: Metric) -> st
 @register.filter
 def metric_difference(value: float | None, metric: Metric) -> str:
     """With its sign; of rates in percentage points."""
-    return formatting.format_difference(metric, value)
+    return format_metric_difference(metric, value)
 
 
 @register.filter

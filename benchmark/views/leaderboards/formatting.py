@@ -16,9 +16,7 @@ from django.utils.translation import gettext as _
 
 from annotation.core.formatting import (
     format_grouped,
-    format_percent_signed,
     format_range,
-    format_signed,
 )
 from annotation.core.text_templates import join_names
 from annotation.domain.guidelines import GuidelineDocument, Metric, localize
@@ -27,6 +25,7 @@ from benchmark.domain.leaderboards.metrics import (
     SMALL,
     find_metric,
     format_metric_bound,
+    format_metric_difference,
     format_metric_value,
     list_metrics,
     list_scopes,
@@ -151,16 +150,11 @@ def format_interval(metric: Metric, statistic: Mapping[str, float | None]) -> st
     return format_range(format_metric_bound(metric, low), format_metric_bound(metric, high))
 
 
-def format_difference(metric: Metric, value: float | None) -> str:
-    """With its sign; of rates in percentage points."""
-    return format_percent_signed(value) if metric.kind == "rate" else format_signed(value, 1)
-
-
 def format_difference_interval(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     low, high = statistic["low"], statistic["high"]
     if low is None or high is None:
         return ""
-    return format_range(format_difference(metric, low), format_difference(metric, high))
+    return format_range(format_metric_difference(metric, low), format_metric_difference(metric, high))
 
 
 def attribute_label(attribute: str) -> str:

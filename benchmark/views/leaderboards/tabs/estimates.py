@@ -16,7 +16,7 @@ from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.estimates.selection import UNKNOWN, sum_unknown
 from benchmark.domain.leaderboards.grounds import COMBINED
-from benchmark.domain.leaderboards.metrics import ALL, format_metric_value
+from benchmark.domain.leaderboards.metrics import ALL, format_metric_difference, format_metric_value
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
 from benchmark.views.leaderboards import charts as charts_views
@@ -25,7 +25,6 @@ from benchmark.views.leaderboards.formatting import (
     BoardColumn,
     Statistic,
     axis_top,
-    format_difference,
     format_interval,
     heading,
     join_heading,
@@ -151,7 +150,7 @@ def make_row(
         model,
         tuple(_estimated_number(cell, kind, metric) for kind in KINDS),
         format_decimal(weight, 2, undefined=""),
-        "" if bias is None else format_difference(metric, bias),
+        "" if bias is None else format_metric_difference(metric, bias),
         _("{n} not drawn by chance").format(n=format_grouped(unknown_chance)) if unknown_chance else "",
         cell.get("reason") or "",
         None if on_board is None else _estimated_number({"board": on_board}, "board", metric),

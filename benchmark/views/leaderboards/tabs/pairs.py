@@ -12,14 +12,13 @@ from django.utils.translation import gettext as _
 from annotation.core.charts import chart_url
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.leaderboards.metrics import find_metric, format_metric_value
+from benchmark.domain.leaderboards.metrics import find_metric, format_metric_difference, format_metric_value
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
 from benchmark.views.leaderboards import charts
 from benchmark.views.leaderboards.charts import Draw, make_dot, unit_factor
 from benchmark.views.leaderboards.formatting import (
     BoardColumn,
-    format_difference,
     format_difference_interval,
     format_interval,
     metric_label,
@@ -246,7 +245,7 @@ def _next_row(pairs: ModelPairs, upper: int, lower: int, metric: Metric) -> dict
 def difference_row(pair_difference: PairDifference, metric: Metric) -> dict[str, Any]:
     """A difference as a table prints it."""
     return {
-        "value": format_difference(metric, pair_difference.value),
+        "value": format_metric_difference(metric, pair_difference.value),
         "interval": format_difference_interval(metric, pair_difference.statistic),
         "n": pair_difference.n,
         "paired": pair_difference.paired,

@@ -18,6 +18,7 @@ from benchmark.domain.leaderboards.grounds import (
     REASONS,
 )
 from benchmark.domain.leaderboards.metrics import (
+    format_metric_difference,
     list_metric_scopes,
 )
 from benchmark.models import BenchmarkRun
@@ -26,7 +27,6 @@ from benchmark.views.leaderboards.formatting import (
     BoardColumn,
     BoardRow,
     Statistic,
-    format_difference,
     format_difference_interval,
     join_heading,
     metric_label,
@@ -237,7 +237,7 @@ def list_bias(run: BenchmarkRun) -> dict[str, Any]:
         if any(statistics):
             cells = tuple(
                 (
-                    format_difference(metric, statistic["value"]),
+                    format_metric_difference(metric, statistic["value"]),
                     format_difference_interval(metric, statistic),
                 )
                 if statistic

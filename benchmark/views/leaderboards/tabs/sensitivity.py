@@ -14,11 +14,11 @@ from annotation.models import Person
 from annotation.selectors.jobs import StoredResult
 from annotation.selectors.origins import add_origins
 from benchmark.domain.estimates.sensitivity import ADJUDICATOR
-from benchmark.domain.leaderboards.metrics import format_metric_value
+from benchmark.domain.leaderboards.metrics import format_metric_difference, format_metric_value
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.estimates.sensitivity import list_participant_names
 from benchmark.services.sensitivity import load_sensitivity
-from benchmark.views.leaderboards.formatting import format_difference, metric_label
+from benchmark.views.leaderboards.formatting import metric_label
 from benchmark.views.leaderboards.query import Context
 
 MIN_COMPARED = 2
@@ -141,7 +141,7 @@ def _person_row(
         changed=without["changed"],
         dropped=without["dropped"],
         moves=moves,
-        shift=format_difference(metric, shift) if known else "",
+        shift=format_metric_difference(metric, shift) if known else "",
         model=content["models"][-place] if known else "",
         is_ranked=all(rank is not None for rank in without["ranks"]),
     )
@@ -166,7 +166,7 @@ def _model_row(
         rank=rank,
         ranks=UNDEFINED if low is None or not ranks else str(low) if low == high else f"{low}-{high}",
         moved=low != high,
-        shift=format_difference(metric, largest[1]) if largest else "",
+        shift=format_metric_difference(metric, largest[1]) if largest else "",
         by=names.get(largest[2]["person"], UNDEFINED) if largest else "",
     )
 
