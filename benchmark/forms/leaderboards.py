@@ -27,6 +27,7 @@ from benchmark.selectors.leaderboards.runs import (
     list_open_models,
     list_open_scorers,
 )
+from benchmark.selectors.published_tables import list_prompt_languages
 from benchmark.services.published_tables import MAX_NAME_CHARACTERS, MAX_SOURCE_CHARACTERS, MAX_URL_CHARACTERS
 from benchmark.services.sharing import MAX_DAYS, MAX_NOTE_CHARACTERS
 from scoring.models import Scorer
@@ -151,6 +152,11 @@ class PublishedForm(forms.Form):
         label=_("Dataset"),
         help_text=_("The table is shown beside its own boards only."),
     )
+    language = forms.ChoiceField(
+        label=_("Language of the prompts"),
+        required=False,
+        help_text=_("A table of one language stands beside the prompts of that language."),
+    )
     name = forms.CharField(
         label=_("Name"), max_length=MAX_NAME_CHARACTERS, help_text=_("What the table is called on boards.")
     )
@@ -182,6 +188,10 @@ class PublishedForm(forms.Form):
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _offer_datasets(self, person)
+        languages = list_prompt_languages(list_open_datasets(person))
+        language_field = self.fields["language"]
+        assert isinstance(language_field, forms.ChoiceField)
+        language_field.choices = [("", _("All languages")), *((name, name) for name in languages)]
         published = list_published().order_by("name")
         field = self.fields["guideline"]
         assert isinstance(field, forms.ChoiceField)

@@ -158,8 +158,9 @@ class PublishedTable(Archivable, Authored):
     """Numbers that others published by a guideline: reference rows, never measured here.
 
     ``rows`` are ``[{"model", "dimensions": {scope: {metric: value}}, "overall": {metric: value}, "n": {scope: n}}]``,
-    rates as fractions and scores as published; an ``n`` gives a rate its interval. A table of before tables had a
-    dataset may have none, and then stands on no board.
+    rates as fractions and scores as published; an ``n`` gives a rate its interval. A table of the prompts of one
+    ``language`` stands beside that group of them, any other beside the board. A table of before tables had a dataset
+    may have none, and then stands on no board.
     """
 
     guideline_name = models.CharField(_("guideline"), max_length=100)
@@ -171,6 +172,14 @@ class PublishedTable(Archivable, Authored):
         related_name="published_tables",
         verbose_name=_("dataset"),
         help_text=_("Beside whose boards it stands; beside none without it."),
+    )
+    language = models.CharField(
+        _("language"),
+        max_length=20,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("Of whose prompts alone its numbers are; empty: of all."),
     )
     name = models.CharField(_("name"), max_length=150)
     source = models.TextField(_("source"))

@@ -10,9 +10,9 @@ from django.db.models import QuerySet
 
 from annotation.core.errors import N_, Forbidden, NotFound
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from annotation.models import Person
+from annotation.models import Dataset, Person, Prompt
 from annotation.selectors.access import sealed_batches
-from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
+from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 from benchmark.domain.published_tables import compute_interval
 from benchmark.models import BenchmarkRun, PublishedTable
 
@@ -55,19 +55,31 @@ def get_table(person: Person, table_id: int) -> PublishedTable:
     return table
 
 
-def list_reference_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
-    """The published rows that belong beside the run's board: of its guideline and dataset, in the columns of both.
+def list_prompt_languages(datasets: QuerySet[Dataset]) -> list[str]:
+    """Those that prompts of these datasets have."""
+    prompts = Prompt.objects.filter(dataset__in=datasets.values("pk")).exclude(language="")
+    return list(prompts.order_by("language").values_list("language", flat=True).distinct())
+
+
+def list_reference_rows(
+    run: BenchmarkRun, reader: Person | None, *, of_language: bool | None = None
+) -> list[dict[str, Any]]:
+    """The published rows that belong beside the run's board (``of_language`` False) or, of a table of one language,
+    beside the group of its prompts in that language (True), or both: of its guideline and dataset, in the columns of
+    both.
 
     None for a ``reader`` who judges by the guideline blind now; without a reader (an outsider's link) all of them.
 
     Of the shape of a row of the board with ``rank`` None, ``n`` None where the table does not tell it, no labels by
-    level and no composition (they are empty), and ``published``: ``{"id", "name", "source", "url"}``. They are never
-    ranked with what was measured.
+    level and no composition (they are empty), and ``published``: ``{"id", "name", "source", "url", "language"}``, the
+    language blank for all prompts. They are never ranked with what was measured.
     """
     guideline = run.scorer.guideline
     if reader is not None and _is_sealed(reader, guideline.name):
         return []
     tables = list_published_tables().filter(guideline_name=guideline.name, dataset=run.dataset_id)
+    if of_language is not None:
+        tables = tables.exclude(language="") if of_language else tables.filter(language="")
     return [row for table in tables for row in build_table_rows(table, guideline.document)]
 
 
@@ -77,27 +89,38 @@ NO_GROUND = {"ground": None, "reason": None}
 
 def build_table_rows(table: PublishedTable, document: GuidelineDocument) -> list[dict[str, Any]]:
     """In the table's own order."""
-    published = {"id": table.pk, "name": table.name, "source": table.source, "url": table.url}
+    published = {
+        "id": table.pk,
+        **{field: getattr(table, field) for field in ("name", "source", "url", "language")},
+    }
     return [{**build_board_row(row, document), "published": published} for row in table.rows]
 
 
 def build_board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, Any]:
-    """One published row as a board has its rows; a metric that the guideline no longer declares is left out."""
+    """One published row as a board has its rows; a metric that the guideline no longer declares is left out.
+
+    Without dimensions the only column is all responses, so that what a table says of it is the overall number.
+    """
     counts = row.get("n", {})
     ns = [counts.get(scope) for scope in list_scopes(document)]
-    overall = [metric for metric in document.metrics if metric.overall != "none"]
+    cells = {
+        scope: _build_cell(list_metrics(document, scope), row["dimensions"].get(scope, {}), counts.get(scope))
+        for scope in list_scopes(document)
+    }
+    overall = {
+        metric.name: cells[ALL][metric.name]
+        if not document.dimensions and metric.name not in row["overall"]
+        else _build_statistic(metric, row["overall"], None)
+        for metric in document.metrics
+        if metric.overall != "none"
+    }
     return {
         "model": row["model"],
         "rank": None,
         "n": None if None in ns else sum(ns),
         **NO_GROUND,
-        "dimensions": {
-            scope: _build_cell(
-                list_metrics(document, scope), row["dimensions"].get(scope, {}), counts.get(scope)
-            )
-            for scope in list_scopes(document)
-        },
-        "overall": {metric.name: _build_statistic(metric, row["overall"], None) for metric in overall},
+        "dimensions": cells,
+        "overall": overall,
     }
 
 

@@ -17,6 +17,7 @@ from annotation.services.audit import record
 from benchmark.domain.published_tables import Published, read_table
 from benchmark.models import PublishedTable
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
+from benchmark.selectors.published_tables import list_prompt_languages
 from scoring.selectors.scorers import get_latest_guideline
 
 MAX_NAME_CHARACTERS, MAX_SOURCE_CHARACTERS, MAX_URL_CHARACTERS = 150, 2000, 500
@@ -37,11 +38,14 @@ def add_published(
     name: str,
     source: str,
     url: str = "",
+    language: str = "",
     rows: Sequence[Published],
     actor: Person | None = None,
 ) -> PublishedTable:
+    """``language`` is that of the prompts that its numbers are of; blank: of all."""
     if actor is not None:
         refuse_sealed_dataset(actor, dataset)
+    _check_language(language, dataset)
     name, source, url = name.strip(), source.strip(), url.strip()
     _check_fields(name, source, url)
     try:
@@ -50,6 +54,7 @@ def add_published(
                 study_id=choose_study_id(dataset.study_id),
                 guideline_name=guideline.name,
                 dataset=dataset,
+                language=language,
                 name=name,
                 source=source,
                 url=url,
@@ -70,8 +75,21 @@ def add_published(
         dataset=dataset.name,
         name=name,
         rows=len(rows),
+        **({"language": language} if language else {}),
     )
     return made
+
+
+def _check_language(language: str, dataset: Dataset) -> None:
+    """A table of a language that no prompt has would stand nowhere."""
+    known = list_prompt_languages(Dataset.objects.filter(pk=dataset.pk))
+    if language and language not in known:
+        raise AssayError(
+            N_("No prompt of {dataset} is in the language {language}; its languages are: {known}."),
+            dataset=dataset.name,
+            language=language,
+            known=", ".join(known) or "-",
+        )
 
 
 def _check_fields(name: str, source: str, url: str) -> None:
@@ -102,6 +120,7 @@ def place_published(*, table: PublishedTable, dataset: Dataset, actor: Person | 
     """Beside the boards of this dataset from now on, and of no other."""
     if actor is not None:
         refuse_sealed_dataset(actor, dataset)
+    _check_language(table.language, dataset)
     PublishedTable.objects.filter(pk=table.pk).update(dataset=dataset)
     record(
         actor=actor,

@@ -113,7 +113,7 @@ def _add_table(
         guideline=guideline,
         rows=rows,
         actor=person_of(request),
-        **{field: form.cleaned_data[field] for field in ("dataset", "name", "source", "url")},
+        **{field: form.cleaned_data[field] for field in ("dataset", "language", "name", "source", "url")},
     )
     messages.success(request, _entered_message(made))
     return redirect("published-table", made.pk)
@@ -148,7 +148,11 @@ def published_dataset(request: HttpRequest, table_id: int) -> HttpResponse:
     form = PublishedDatasetForm(request.POST, person=person)
     if not form.is_valid():
         return _render_table(request, table, form, status=422)
-    place_published(table=table, dataset=form.cleaned_data["dataset"], actor=person)
+    try:
+        place_published(table=table, dataset=form.cleaned_data["dataset"], actor=person)
+    except AssayError as error:
+        form.add_error("dataset", error_text(error))
+        return _render_table(request, table, form, status=max(error.status, 400))
     table.refresh_from_db()
     messages.success(request, _entered_message(table))
     return redirect("published-table", table.pk)
@@ -180,12 +184,19 @@ def published_remove(request: HttpRequest, table_id: int) -> HttpResponse:
 
 
 def _preview_context(rows: Sequence[Published], document: GuidelineDocument) -> dict[str, Any]:
-    """The table as a page shows it: a column for each metric of each scope that any row has a number of."""
+    """The table as a page shows it: a column for each metric of each scope that any row has a number of; without
+    dimensions the overall is the only one.
+    """
     board = [build_board_row(row, document) for row in rows]
     places: list[tuple[str | None, Metric]] = [
         (None, overall_metric) for overall_metric in list_overall_metrics(document)
     ]
-    places += [(scope, metric) for scope in list_scopes(document) for metric in list_metrics(document, scope)]
+    places += [
+        (scope, metric)
+        for scope in list_scopes(document)
+        for metric in list_metrics(document, scope)
+        if document.dimensions or metric.overall == "none"
+    ]
     columns = []
     for scope, metric in places:
         statistics = [

@@ -82,7 +82,7 @@ def _view_context(
     if view == PAIRS:
         return pairs_context(run, query, public=True, draw=draw)
     if view == GROUPS:
-        return groups_context(run, query, public=True)
+        return groups_context(run, query, reader=None, public=True, with_published=with_published)
     if view == ESTIMATES:
         return estimates_context(run, query, public=True, draw=draw)
     if view == LINEAGE:

@@ -23,6 +23,12 @@ class Command(AssayCommand):
             "--source", required=True, metavar="TEXT", help="who published it, where and when"
         )
         parser.add_argument("--url", default="", help="where it can be read")
+        parser.add_argument(
+            "--language",
+            default="",
+            metavar="L",
+            help="if its numbers are of the prompts of one language alone, such as en: it stands by that group",
+        )
 
     def act(self, **options: Any) -> dict[str, Any]:
         guideline, rows = read_published(Source(options["file"]), options["guideline"])
@@ -32,6 +38,7 @@ class Command(AssayCommand):
             name=options["name"],
             source=options["source"],
             url=options["url"],
+            language=options["language"],
             rows=rows,
         )
         return {
@@ -39,9 +46,11 @@ class Command(AssayCommand):
             "guideline": guideline.name,
             "dataset": options["dataset"],
             "name": made.name,
+            "language": made.language,
             "models": len(rows),
         }
 
     def show(self, data: dict[str, Any]) -> None:
-        place = f"the boards of {data['dataset']} by {data['guideline']}"
+        group = f"the group {data['language']} of " if data["language"] else ""
+        place = f"{group}the boards of {data['dataset']} by {data['guideline']}"
         self.stdout.write(f"{data['name']}: {data['models']} models as reference rows beside {place}")

@@ -180,7 +180,7 @@ def _tab_context(
     made: dict[str, Callable[[], Context]] = {
         BOARD: lambda: board_context(benchmark_run, query, reader=person),
         PAIRS: lambda: pairs_context(benchmark_run, query),
-        GROUPS: lambda: groups_context(benchmark_run, query),
+        GROUPS: lambda: groups_context(benchmark_run, query, reader=person),
         ESTIMATES: lambda: estimates_context(benchmark_run, query),
         SENSITIVITY: lambda: sensitivity_context(benchmark_run, person),
         TIME: lambda: trend_context(benchmark_run, query, person=person),

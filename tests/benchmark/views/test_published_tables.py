@@ -293,6 +293,7 @@ def test_reference_rows_have_the_shape_of_a_boards_rows(run: BenchmarkRun, table
         "name": "XSTest",
         "source": SOURCE,
         "url": "https://example.com",
+        "language": "",
     }
     assert row["rank"] is None
     safe = row["dimensions"]["safe"]["full_compliance_rate"]
@@ -362,6 +363,7 @@ def test_the_command_enters_a_table(guideline: Guideline, tmp_path: Path, capsys
         "guideline": "xstest",
         "dataset": "small",
         "name": "T",
+        "language": "",
         "models": 1,
     }
     stored_table = PublishedTable.objects.get(pk=output["id"])

@@ -53,7 +53,7 @@ HEAD = (
     *("run", "dataset", "collection", "guideline", "model", "rank", "rank_low", "rank_high"),
     *("scope", "metric", "value", "low", "high", "n", "gold", "out_of_fold", "unseen", "missing"),
     *("origin", "table", "source", "url", "gate", "gate_margin", "gate_reason"),
-    *("ground", "reason"),
+    *("ground", "reason", "language"),
 )
 GATE = "gate"
 MEASURED, PUBLISHED = "measured", "published"
@@ -104,7 +104,8 @@ def _run_methods(run: BenchmarkRun) -> list[Method]:
 def board_to_csv(run: BenchmarkRun, reader: Person | None) -> str:
     """A row for each model, scope and metric, numbers in the metric's own unit; no text can start a formula.
 
-    Then one for each number of the published tables beside the board, whose ``origin`` is not ``measured``. ``gate`` is
+    Then one for each number of the published tables beside the board, whose ``origin`` is not ``measured``, with the
+    ``language`` of the prompts that it is of; blank for all. ``gate`` is
     the outcome with which the run's scorer was promoted, blank where it was compared with none.
     """
     file = io.StringIO()
@@ -142,6 +143,7 @@ def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                 *(MEASURED, "", "", ""),
                 *verdict,
                 *column.state_ground(row),
+                "",
             ]
     for row in list_reference_rows(run, reader):
         table = row["published"]
@@ -159,7 +161,7 @@ def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                     *[None] * 4,
                     *(PUBLISHED, table["name"], table["source"], table["url"]),
                     *[None] * len(verdict),
-                    *("", ""),
+                    *("", "", table["language"]),
                 ]
 
 
@@ -182,7 +184,7 @@ def as_json(run: BenchmarkRun, reader: Person | None) -> str:
 
 def _published_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
     return [
-        {**row, PUBLISHED: {name: row[PUBLISHED][name] for name in ("name", "source", "url")}}
+        {**row, PUBLISHED: {name: row[PUBLISHED][name] for name in ("name", "source", "url", "language")}}
         for row in list_reference_rows(run, reader)
     ]
 

@@ -17,7 +17,7 @@ from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
 from benchmark.domain.leaderboards.grounds import PREDICTED, REASONS
-from benchmark.domain.leaderboards.metrics import format_metric_value, format_rank
+from benchmark.domain.leaderboards.metrics import format_metric_difference, format_metric_value, format_rank
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
 from benchmark.selectors.published_tables import list_reference_rows
@@ -26,7 +26,6 @@ from benchmark.views.leaderboards.formatting import (
     BoardColumn,
     BoardRow,
     attribute_label,
-    format_difference,
     heading,
     join_heading,
     list_columns,
@@ -62,12 +61,12 @@ def list_report_sections(
     """In their order; a part that the run does not have is left out."""
     document = run.scorer.guideline.document
     sections = [
-        _board_section(run, document, list_reference_rows(run, reader), draw),
+        _board_section(run, document, list_reference_rows(run, reader, of_language=False), draw),
         _pairs_section(run, document),
         *_estimate_sections(run, document, draw),
         _sensitivity_section(run, reader),
     ]
-    return [section for section in [*sections, _groups_section(run, document)] if section is not None]
+    return [section for section in [*sections, _groups_section(run, document, reader)] if section is not None]
 
 
 def _board_section(
@@ -132,10 +131,7 @@ def _board_table(
     """With the published rows that have a number in it, marked and table by table, below what was measured."""
     columns = list_columns(document, metric)
     published_tables = group_by_table([row for row in published if _has_number(row, columns)])
-    daggers = [
-        DAGGER if len(published_tables) == 1 else f"{DAGGER}{at}"
-        for at in range(1, len(published_tables) + 1)
-    ]
+    daggers = _list_daggers(len(published_tables))
     heads = [heading(document, column, columns) for column in columns]
     ranked = any(row["rank"] for row in list_board_rows(run))
     names = [_("Model"), _("Rank"), "n"] if ranked else [_("Model"), "n"]
@@ -165,6 +161,10 @@ def _board_table(
             ),
         ],
     )
+
+
+def _list_daggers(tables: int) -> list[str]:
+    return [DAGGER if tables == 1 else f"{DAGGER}{at}" for at in range(1, tables + 1)]
 
 
 def _format_number(column: BoardColumn, row: BoardRow) -> str:
@@ -216,7 +216,10 @@ def _format_brackets(metric: Metric, statistic: Mapping[str, float | None]) -> s
 
 
 def _format_short(metric: Metric, value: float | None) -> str:
-    return format_percent_number(value) if metric.kind == "rate" else format_decimal(value, 1)
+    decimals = 1 if metric.decimals is None else metric.decimals
+    return (
+        format_percent_number(value, decimals) if metric.kind == "rate" else format_decimal(value, decimals)
+    )
 
 
 def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
@@ -352,7 +355,7 @@ def _estimates_table(
                 str(people.get("n", 0)),
                 *(_format_estimate(cell, kind, metric) for kind in estimates.KINDS),
                 *([format_decimal(cell.get("weight"), 2)] if weighed else []),
-                format_difference(metric, cell.get("bias")),
+                format_metric_difference(metric, cell.get("bias")),
             ]
         )
     return DocumentTable(
@@ -404,27 +407,25 @@ def _sensitivity_section(run: BenchmarkRun, reader: Person | None) -> ReportSect
     return parts and ReportSection(title=parts[0], sentences=parts[1], tables=parts[2])
 
 
-def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
+def _groups_section(
+    run: BenchmarkRun, document: GuidelineDocument, reader: Person | None
+) -> ReportSection | None:
     content = find_part(run, "groups")
     if not content:
         return None
     metric = document.metric(document.rank_by)
+    published = list_reference_rows(run, reader, of_language=True)
     tables, notes, sentences = [], [], []
     hollow: set[str] = set()
     for attribute in groups.list_attributes(content):
         heat = groups.heat_context(run, document, content[attribute], attribute, metric)
-        wide = len(heat["heads"]) > MIN_WIDE_COLUMNS
-        names = [head.label for head in heat["heads"]]
-        tables.append(
-            DocumentTable(
-                name=f"by-{attribute}",
-                caption=render_text(f"{WORDING}/table_caption.txt", code="groups", heading=heat["heading"]),
-                head=[_("Model"), *([str(at) for at in range(1, len(names) + 1)] if wide else names)],
-                rows=[[model, *(_format_starred(cell) for cell in cells)] for model, cells in heat["rows"]],
-            )
-        )
-        if wide:
-            notes.append(join_heading(attribute_label(attribute), _number_heads(heat["heads"])))
+        for at, table in enumerate(
+            groups.list_group_tables(run, content[attribute], attribute, metric, published), 1
+        ):
+            name = f"by-{attribute}-{at}" if table.title else f"by-{attribute}"
+            tables.append(_group_table(name, table.title or heat["heading"], table))
+            if len(table.heads) > MIN_WIDE_COLUMNS and at == 1:
+                notes.append(join_heading(attribute_label(attribute), _number_heads(table.heads)))
         if heat["any_hollow"]:
             hollow.add(
                 _("In brackets: predicted by a scorer, all or in part, without an interval; not compared.")
@@ -434,6 +435,27 @@ def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSec
             sentences.append(join_heading(attribute_label(attribute), text))
     return ReportSection(
         title=pgettext("board", "Groups"), sentences=sentences, tables=tables, notes=[*notes, *hollow]
+    )
+
+
+def _group_table(name: str, heading: str, table: groups.GroupTable) -> DocumentTable:
+    """With the published rows of a language, marked, below what was measured."""
+    names = [head.label for head in table.heads]
+    is_wide = len(names) > MIN_WIDE_COLUMNS
+    marked = list(zip(_list_daggers(len(table.references)), table.references, strict=True))
+    return DocumentTable(
+        name=name,
+        caption=render_text(f"{WORDING}/table_caption.txt", code="groups", heading=heading),
+        head=[_("Model"), *([str(at) for at in range(1, len(names) + 1)] if is_wide else names)],
+        rows=[[model, *(_format_starred(cell) for cell in cells)] for model, cells in table.lines],
+        below=[
+            [
+                [f"{model}{dagger}", *(_format_starred(cell) for cell in cells)]
+                for model, cells in reference.lines
+            ]
+            for dagger, reference in marked
+        ],
+        notes=[_source_note(dagger, reference.published) for dagger, reference in marked],
     )
 
 

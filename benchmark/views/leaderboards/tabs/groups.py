@@ -10,18 +10,24 @@ from django.utils.translation import gettext as _
 
 from annotation.core.formatting import format_range
 from annotation.domain.guidelines import GuidelineDocument, Metric
+from annotation.models import Person
 from benchmark.domain.leaderboards.grounds import PREDICTED
-from benchmark.domain.leaderboards.metrics import SMALL, find_metric, format_metric_value
+from benchmark.domain.leaderboards.metrics import ALL, SMALL, find_metric, format_metric_value
 from benchmark.domain.leaderboards.responses import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
+from benchmark.selectors.published_tables import list_reference_rows
+from benchmark.views.leaderboards.charts import group_by_table
 from benchmark.views.leaderboards.formatting import (
     UNDEFINED,
+    BoardColumn,
+    BoardRow,
     attribute_label,
     format_interval,
     group_label,
     join_heading,
     list_metric_views,
+    list_overall_metrics,
     metric_label,
     scope_label,
 )
@@ -47,10 +53,35 @@ class GroupCell:
 
     value: str
     interval: str
-    n: int
+    n: int | None
+    """None where a published table does not tell it."""
     shade: int
     small: bool
     hollow: bool = False
+
+
+GroupLine = tuple[str, Sequence[GroupCell]]
+"""A model with its cells."""
+
+
+@dataclass(frozen=True)
+class GroupReference:
+    """The rows of a published table of one language; it has a number in the columns of that language alone."""
+
+    published: Mapping[str, str]
+    lines: Sequence[GroupLine]
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """Numbers with their intervals: a column for each group; or, titled, a group with a column for each metric."""
+
+    title: str
+    heads: Sequence[GroupHead]
+    lines: Sequence[GroupLine]
+    references: Sequence[GroupReference] = ()
+    prompts: int | None = None
+    """Of the group that it is titled after."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +109,14 @@ class GroupFinding:
     """Hollow numbers are left out."""
 
 
-def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False) -> Context:
+def groups_context(
+    run: BenchmarkRun,
+    query: Mapping[str, str],
+    *,
+    reader: Person | None,
+    public: bool = False,
+    with_published: bool = True,
+) -> Context:
     """``not_computed`` where the run has no groups: it was finished before they were computed, or no prompt has any."""
     content = find_part(run, "groups")
     if not content:
@@ -90,6 +128,7 @@ def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool 
     views = {metric_view.name: metric_view for metric_view in list_metric_views(document)}
     metric = views[choose(place.metric, views)]
     labels = {name: metric_label(view) for name, view in views.items()}
+    published = list_reference_rows(run, reader, of_language=True) if with_published else []
     return {
         "attributes": place.list_choices(
             "by", {attribute: attribute_label(attribute) for attribute in attributes}, by
@@ -97,7 +136,81 @@ def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool 
         "metrics": place.list_choices("metric", labels, metric.name) if len(views) > 1 else [],
         "small": SMALL,
         **heat_context(run, document, content[by], by, metric),
+        "tables": list_group_tables(run, content[by], by, metric, published),
     }
+
+
+def list_group_tables(
+    run: BenchmarkRun,
+    held: Mapping[str, Any],
+    by: str,
+    metric: Metric,
+    published: Sequence[BoardRow] = (),
+) -> list[GroupTable]:
+    """The numbers with their intervals; below those of a language the published tables of it. Without dimensions a
+    board has its metrics for columns, and so has each language.
+    """
+    document = run.scorer.guideline.document
+    published = published if by == LANGUAGE else ()
+    cells = _order_cells(run, held)
+    if by == LANGUAGE and not document.dimensions:
+        metrics = list_overall_metrics(document) or list(document.metrics)
+        heads = [GroupHead(metric_label(own), "", None) for own in metrics]
+        return [
+            GroupTable(
+                join_heading(attribute_label(by), column["name"]),
+                heads,
+                [(model, [_cell(own[place], of, ()) for of in metrics]) for model, own in cells],
+                _list_references(document, published, [(column["name"], of) for of in metrics]),
+                column["n_prompts"],
+            )
+            for place, column in enumerate(held["columns"])
+        ]
+    columns = [(column["name"], _metric(document, column["scope"], metric)) for column in held["columns"]]
+    lines = [
+        (model, [_cell(cell, of, ()) for cell, (_name, of) in zip(own, columns, strict=True)])
+        for model, own in cells
+    ]
+    heads = _list_heads(document, held, by, metric)
+    return [GroupTable("", heads, lines, _list_references(document, published, columns))]
+
+
+def _order_cells(run: BenchmarkRun, held: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
+    """By model, in the order of the board."""
+    cells = {row["model"]: row["cells"] for row in held["rows"]}
+    return [(row["model"], cells[row["model"]]) for row in list_board_rows(run) if row["model"] in cells]
+
+
+def _list_references(
+    document: GuidelineDocument, published: Sequence[BoardRow], columns: Sequence[tuple[str, Metric | None]]
+) -> list[GroupReference]:
+    """Of the published tables that have a number in these columns, each a group and its metric."""
+    references = []
+    for rows in group_by_table(published):
+        table = rows[0]["published"]
+        lines = [
+            (
+                row["model"],
+                [
+                    _published_cell(document, row, metric if group == table["language"] else None)
+                    for group, metric in columns
+                ],
+            )
+            for row in rows
+        ]
+        lines = [line for line in lines if any(cell.value for cell in line[1])]
+        if lines:
+            references.append(GroupReference(table, lines))
+    return references
+
+
+def _published_cell(document: GuidelineDocument, row: BoardRow, metric: Metric | None) -> GroupCell:
+    if metric is None:
+        return GroupCell("", "", None, 0, small=False)
+    is_overall = bool(document.dimensions) or metric.overall != "none"
+    statistic = BoardColumn(None if is_overall else ALL, metric).statistic(row)
+    value = "" if statistic["value"] is None else format_metric_value(metric, statistic["value"])
+    return GroupCell(value, format_interval(metric, statistic), row["n"], 0, small=False)
 
 
 def list_attributes(content: Mapping[str, Any]) -> list[str]:
@@ -110,40 +223,24 @@ def heat_context(
     run: BenchmarkRun, document: GuidelineDocument, held: Mapping[str, Any], by: str, metric: Metric
 ) -> Context:
     """The heads, the rows in the order of the board, what the shades mean, and what is lowest and highest."""
-    columns = held["columns"]
-    metrics = [_metric(document, column["scope"], metric) for column in columns]
-    cells = {row["model"]: row["cells"] for row in held["rows"]}
-    ordered = [row["model"] for row in list_board_rows(run) if row["model"] in cells]
+    metrics = [_metric(document, column["scope"], metric) for column in held["columns"]]
+    cells = _order_cells(run, held)
     bounds = _bounds(
         [
             value
-            for model in ordered
-            for cell, column_metric in zip(cells[model], metrics, strict=True)
+            for _model, own in cells
+            for cell, column_metric in zip(own, metrics, strict=True)
             if (value := _statistic(cell, column_metric)["value"]) is not None
         ]
     )
     labels = {metric.name: metric_label(metric) for metric in metrics if metric is not None}
-    heads = [
-        GroupHead(
-            group_label(document, by, column["name"], column["scope"]),
-            _scope_text(
-                document,
-                column["scope"],
-                labels[column_metric.name] if column_metric and len(labels) > 1 else "",
-            ),
-            column["n_prompts"],
-        )
-        for column, column_metric in zip(columns, metrics, strict=True)
-    ]
+    heads = _list_heads(document, held, by, metric)
     rows = [
         (
             model,
-            [
-                _cell(cell, column_metric, bounds)
-                for cell, column_metric in zip(cells[model], metrics, strict=True)
-            ],
+            [_cell(cell, column_metric, bounds) for cell, column_metric in zip(own, metrics, strict=True)],
         )
-        for model in ordered
+        for model, own in cells
     ]
     return {
         "heading": attribute_heading(labels.values() or [metric_label(metric)], by),
@@ -153,8 +250,24 @@ def heat_context(
         "any_hollow": any(cell.hollow for _model, row in rows for cell in row),
         "any_small": any(cell.small for _model, row in rows for cell in row),
         "legend": _legend(metric, bounds),
-        "findings": list(_list_findings(labels, heads, rows, cells, metrics)),
+        "findings": list(_list_findings(labels, heads, rows, dict(cells), metrics)),
     }
+
+
+def _list_heads(
+    document: GuidelineDocument, held: Mapping[str, Any], by: str, metric: Metric
+) -> list[GroupHead]:
+    columns = held["columns"]
+    metrics = [_metric(document, column["scope"], metric) for column in columns]
+    several = len({own.name for own in metrics if own is not None}) > 1
+    return [
+        GroupHead(
+            group_label(document, by, column["name"], column["scope"]),
+            _scope_text(document, column["scope"], metric_label(own) if own and several else ""),
+            column["n_prompts"],
+        )
+        for column, own in zip(columns, metrics, strict=True)
+    ]
 
 
 def _scope_text(document: GuidelineDocument, scope: str | None, metric: str) -> str:
@@ -248,7 +361,7 @@ def _list_findings(
         ]
         measured = [number for number in numbers if not number.cell.hollow]
         large = [number for number in measured if not number.cell.small]
-        large = large or [number for number in measured if number.cell.n >= MIN_NAMED]
+        large = large or [number for number in measured if (number.cell.n or 0) >= MIN_NAMED]
         if large:
             lowest, highest = (pick(large, key=lambda number: number.number) for pick in (min, max))
             is_of_part = len(measured) < len(numbers)

@@ -36,6 +36,7 @@ from benchmark.domain.leaderboards.metrics import (
     format_metric_value,
     format_rank,
 )
+from benchmark.domain.leaderboards.responses import LANGUAGE
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_board, list_board_rows
 from benchmark.selectors.published_tables import list_reference_rows
@@ -64,7 +65,7 @@ from benchmark.views.leaderboards.formatting import (
     list_metric_views,
     metric_label,
 )
-from benchmark.views.leaderboards.query import BoardQuery, Context, choose
+from benchmark.views.leaderboards.query import GROUPS, BoardQuery, Context, choose
 from benchmark.views.leaderboards.tabs.reading import (
     BoardFinding,
     count_bases,
@@ -172,7 +173,8 @@ def board_context(
     metric = views[choose(place.metric, views)]
     columns = list_columns(document, metric)
     rows: list[BoardRow] = list(list_board_rows(run))
-    published = list_reference_rows(run, reader) if with_published else []
+    published = list_reference_rows(run, reader, of_language=False) if with_published else []
+    of_language = list_reference_rows(run, reader, of_language=True) if with_published else []
     axes = axes_by_metric(document, [*rows, *published], columns)
     names = {column.choice_name(document): column for column in columns}
     by = place.sort and choose(place.sort, names)
@@ -205,6 +207,8 @@ def board_context(
         ],
         "lines": lines,
         "references": list_reference_tables(published, columns, axes),
+        "of_language": [rows[0]["published"] for rows in group_by_table(of_language)],
+        "by_language": place.link(view=GROUPS, by=LANGUAGE),
         "finding": finding,
         **trade_off_context(run, finding, draw),
         **reading_context(run),
