@@ -428,8 +428,8 @@ RESULT_CLAIMS: dict[str, ResultHolds] = {
     "Nothing can be combined here: no model has two responses with both a gold label and a prediction in each dimension that the number is of. Label some of them, drawn at random.": lambda facts, _values: (
         facts.least_both < 2
     ),
-    "%(n)s model is not compared because a column of it has fewer than %(least)s gold labels.": _lacks_some_gold,
-    "%(n)s models are not compared because a column of them has fewer than %(least)s gold labels.": _lacks_some_gold,
+    "%(n)s model is not compared because a column or criterion of it has fewer than %(least)s gold labels.": _lacks_some_gold,
+    "%(n)s models are not compared because a column or criterion of them has fewer than %(least)s gold labels.": _lacks_some_gold,
     "Not compared: as on the board, what rests on gold and predictions has no interval there, and is no finding.": _has_predictions,
     # Gold with a person left out.
     "Labels have been corrected since this was computed: these figures are of before.": _was_corrected,
