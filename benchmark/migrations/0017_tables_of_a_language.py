@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("benchmark", "0015_dialogues"),
+        ("benchmark", "0016_archives_of_judges_tables_and_reports"),
     ]
 
     operations = [
