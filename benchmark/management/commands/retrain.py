@@ -8,6 +8,7 @@ from django.conf import settings
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.formatting import format_duration
 from annotation.core.terminal import format_table
 from annotation.management.base import AssayCommand
 from annotation.selectors.releases.releases import get_release
@@ -66,6 +67,8 @@ class Command(AssayCommand):
             self.stdout.write(f"  {board['run']} ({place}: {', '.join(board['models'])})")
         if not plan["boards"]:
             self.stdout.write("  no board: none rests on this gold")
+        if plan["seconds"] is not None:
+            self.stdout.write(f"  about {format_duration(max(1, plan['seconds']))}")
 
     def show(self, data: dict[str, Any]) -> None:
         if self.quiet or data["retraining"] is None:

@@ -367,6 +367,21 @@ class RetrainingPlan:
         return {board.pk: [model.name for model in board.evaluated_models.all()] for board in self.boards}
 
     @property
+    def seconds(self) -> float | None:
+        """About how long it takes: as long as these boards' runs and the latest training did, which grows with the
+        labels. None where one of them was not timed, or was of another backbone.
+        """
+        latest = self.latest
+        if latest is None or self.training.backbone != latest.spec or not latest.release.labels:
+            return None
+        training = _measure_job(latest.job)
+        runs = [_measure_job(board.job) for board in self.boards]
+        if training is None or None in runs:
+            return None
+        growth = max(1.0, self.release.labels / latest.release.labels)
+        return training * growth + sum(seconds for seconds in runs if seconds is not None)
+
+    @property
     def digest(self) -> str:
         """Another one where something else would be trained or run again."""
         seen = [self.release.pk, self.scorer, *(board.pk for board in self.boards)]
@@ -377,6 +392,7 @@ class RetrainingPlan:
             "scorer": self.scorer,
             "release": self.release.name,
             "backbone": self.backbone,
+            "seconds": self.seconds,
             "boards": [
                 {
                     "run": board.name,
@@ -388,6 +404,13 @@ class RetrainingPlan:
                 for board in self.boards
             ],
         }
+
+
+def _measure_job(job: Job | None) -> float | None:
+    """The seconds of its last attempt, if that came to its end."""
+    if job is None or job.state != Job.State.DONE or job.started_at is None or job.finished_at is None:
+        return None
+    return (job.finished_at - job.started_at).total_seconds()
 
 
 def plan_retraining(

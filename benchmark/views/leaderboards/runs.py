@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.formatting import format_grouped
+from annotation.core.formatting import format_duration, format_grouped
 from annotation.core.http import breadcrumbs
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.permissions import COMPUTE_SENSITIVITY, READ_BOARDS, RUN_BENCHMARK
@@ -253,6 +253,7 @@ def retrain(request: HttpRequest, release: str) -> HttpResponse:
     label = _("Retrain and re-benchmark")
     context = {
         "plan": plan,
+        "expected_time": "" if plan.seconds is None else format_duration(max(1, plan.seconds)),
         "boards": [(board, plan.models[board.pk]) for board in plan.boards],
         "under_way": find_running_retraining(gold.pk),
         "refusal": refusal,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone, translation
 
 from annotation.models import Collection, Dataset, GoldRelease, Guideline, Job, Person
 from benchmark.models import BenchmarkRun, Retraining
@@ -195,6 +197,7 @@ def test_the_command_lists_what_it_would_do_and_does_nothing_when_dry(
         "scorer": "scorer-2",
         "release": "gold-2",
         "backbone": "ngram",
+        "seconds": None,
         "boards": [
             {
                 "run": "board",
@@ -210,3 +213,32 @@ def test_the_command_lists_what_it_would_do_and_does_nothing_when_dry(
     out = io.StringIO()
     call_command("retrain", "--release", newer.name, "--dry-run", stdout=out)
     assert "board (small: Hidden-13B, Secretive-7B)" in out.getvalue()
+    assert "about" not in out.getvalue()  # neither the training nor the run was timed
+
+
+@pytest.mark.parametrize(("language", "expected"), [("en", "about 5 min"), ("zh-hans", "约 5 分钟")])
+def test_the_plan_says_about_how_long_it_takes(
+    run: BenchmarkRun, newer: GoldRelease, he: Person, client: Client, language: str, expected: str
+):
+    """As the latest training with half as many labels took, twice over, and as the board's run took."""
+    client.force_login(he)
+    page = client.get(reverse("retrain", args=[newer.name]), headers={"accept-language": language})
+    assert expected not in words(page.content)
+    started = timezone.now()
+    run.scorer.job = Job.objects.create(
+        kind="train_scorer", state="done", started_at=started, finished_at=started + timedelta(seconds=120)
+    )
+    run.scorer.save()
+    Job.objects.filter(pk=run.job_id).update(
+        state="done", started_at=started, finished_at=started + timedelta(seconds=60)
+    )
+    GoldRelease.objects.filter(pk=newer.pk).update(labels=2 * run.scorer.release.labels)
+    page = client.get(reverse("retrain", args=[newer.name]), headers={"accept-language": language})
+    assert expected in words(page.content)
+    out = io.StringIO()
+    with translation.override("en"):
+        call_command("retrain", "--release", newer.name, "--dry-run", stdout=out)
+    assert "about 5 min" in out.getvalue()
+    Job.objects.filter(pk=run.job_id).update(state="failed")
+    page = client.get(reverse("retrain", args=[newer.name]), headers={"accept-language": language})
+    assert expected not in words(page.content)
