@@ -77,10 +77,12 @@ def test_a_page_that_asks_by_itself_keeps_nobody_signed_in(
 
 
 def test_whatever_a_template_asks_for_again_and_again_is_known():
+    polls = r"""hx-get="{% url '([\w-]+)'[^>]*hx-trigger="[^"]*every"""
+    live_parts = r"""{% url '([\w-]+)'[^%]* as url %}\s*{% include "benchmark/_live\.html\""""
     names = set()
     for template in Path(ROOT / "templates").rglob("*.html"):
-        text = re.findall(r"""hx-get="{% url '([\w-]+)'[^>]*hx-trigger="[^"]*every""", template.read_text())
-        names.update(text)
+        text = template.read_text()
+        names.update(re.findall(polls, text) + re.findall(live_parts, text))
     assert names == POLLED
 
 
