@@ -15,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from annotation.core.http import build_study_url
-from annotation.core.study_scope import get_study_scope
+from annotation.core.study_scope import get_study_scope, limit_to_studies
 from annotation.domain.permissions import (
     ACTS,
     ADJUDICATE,
@@ -30,9 +30,10 @@ from annotation.domain.permissions import (
     READ_RELEASES,
     READ_SCORERS,
     WRITE_GUIDELINES,
+    Act,
 )
 from annotation.models import ROLES, Person
-from annotation.selectors.access import list_visible_studies, may, roles_of
+from annotation.selectors.access import list_studies_to, list_visible_studies, may, roles_of
 from annotation.selectors.batches.monitoring import count_standing_alarms
 from annotation.selectors.guidelines import list_open_notes
 from annotation.selectors.people import list_setup_link_notices
@@ -100,8 +101,11 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         visible = list_visible_studies(user)
         roles, setup_notices = roles_of(user), partial(list_setup_link_notices, user)
         waiting: dict[str, tuple[Callable[[], int], Promise]] = {
-            "batches": (count_standing_alarms, _("alarms")),
-            "guidelines": (lambda: list_open_notes(user).count(), _("open notes")),
+            "batches": (partial(_count_for, user, MANAGE_BATCHES, count_standing_alarms), _("alarms")),
+            "guidelines": (
+                partial(_count_for, user, WRITE_GUIDELINES, lambda: list_open_notes(user).count()),
+                _("open notes"),
+            ),
         }
         names = list(visible.values()) if len(visible) > 1 else []
         scope = get_study_scope() or frozenset()
@@ -133,6 +137,14 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         "setup_notices": setup_notices,
         "demo": settings.ASSAY_DEMO_PROCESS,
     }
+
+
+def _count_for(person: Person, act: Act, count: Callable[[], int]) -> int:
+    """In the studies in which the person may do the act: also where the request is limited to none, as that of a page
+    that is not there.
+    """
+    with limit_to_studies(list_studies_to(person, act)):
+        return count()
 
 
 def _find_longest(beginnings: Iterable[str], path: str) -> str | None:

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
 
 from annotation.core.errors import N_, NotFound
-from annotation.core.study_scope import build_own_filter, build_study_filter
+from annotation.core.study_scope import build_study_filter
 from annotation.models import Assignment, Batch, GuidelineNote, ItemMessage, Person
 
 LAST_MESSAGE = ItemMessage.objects.filter(assignment=OuterRef("pk")).order_by("-created_at", "-id")
@@ -92,7 +92,8 @@ def get_batch_assignment(batch: Batch, assignment_id: UUID) -> Assignment:
     return assignment
 
 
-def list_clarifications(guideline_id: int) -> list[GuidelineNote]:
-    """What managers answered for everybody who works by this version, in the studies that the work is about."""
-    notes = GuidelineNote.objects.filter(build_own_filter("study"), guideline=guideline_id)
+def list_clarifications(batch: Batch) -> list[GuidelineNote]:
+    """What managers of its study answered for everybody who works by the batch's version of the guideline."""
+    of_study = Q(study=None) | Q(study=batch.study_id)
+    notes = GuidelineNote.objects.filter(of_study, guideline=batch.guideline_id)
     return list(notes.filter(for_everybody=True, resolved_at=None).order_by("created_at", "id"))

@@ -232,7 +232,7 @@ def show_item(
         "item": item,
         "turns": mark_turns(item, {OWN_GROUP: done.evidence}),
         "topic": describe_topic(item, get_language() or "en"),
-        "clarifications": describe_clarifications(item),
+        "clarifications": describe_clarifications(item, assignment.batch),
         "questions": list_questions(item, criteria, form.answers() if form else done.labels),
         "values": list_typed_values(form) if form else submitted_values(done),
         "submitted": done,

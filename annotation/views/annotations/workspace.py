@@ -154,7 +154,7 @@ def item_context(
         "turns": mark_turns(item, {}),
         "introduction": localize_introduction(item.document),
         "topic": describe_topic(item, language),
-        "clarifications": describe_clarifications(item),
+        "clarifications": describe_clarifications(item, assignment.batch),
         "unread_answers": lambda: count_unread_answers(reader).total(),
         "questions": list_questions(item, item.criteria, answers),
         "values": list_typed_values(form) if form else list_saved_values(saved) if saved else {},
@@ -170,7 +170,7 @@ def item_context(
     }
 
 
-def describe_clarifications(item: WorkItem) -> list[dict[str, str]]:
+def describe_clarifications(item: WorkItem, batch: Batch) -> list[dict[str, str]]:
     """What managers answered for everybody who works by the guideline, each by its clause."""
     if not item.is_clarified:
         return []
@@ -181,7 +181,7 @@ def describe_clarifications(item: WorkItem) -> list[dict[str, str]]:
             else "",
             "text": each.text,
         }
-        for each in list_clarifications(item.guideline_id)
+        for each in list_clarifications(batch)
     ]
 
 

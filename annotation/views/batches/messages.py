@@ -53,7 +53,7 @@ def batch_messages(request: HttpRequest, name: str) -> HttpResponse:
         ],
         "clarifications": [
             (describe_clause(batch.guideline, clarification), clarification)
-            for clarification in list_clarifications(batch.guideline_id)
+            for clarification in list_clarifications(batch)
         ],
     }
     return render(request, "annotation/batches/messages.html", context)

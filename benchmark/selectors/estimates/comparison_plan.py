@@ -148,8 +148,9 @@ def _measure_column(
 
 
 def find_comparison_under_way(run: BenchmarkRun) -> LabelPlan | None:
-    """The latest plan to compare all models whose batch is not closed, of these responses by this guideline."""
+    """The study's latest plan to compare all models whose batch is not closed, of these responses by this guideline."""
     plans = LabelPlan.objects.filter(
+        run__study=run.study_id,
         run__dataset=run.dataset_id,
         run__collection=run.collection_id,
         run__scorer__guideline__name=run.scorer.guideline.name,

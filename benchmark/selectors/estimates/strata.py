@@ -48,8 +48,11 @@ def list_drawn_strata(run: BenchmarkRun) -> dict[ResponseKey, Bounds]:
 
 
 def list_earlier_runs(run: BenchmarkRun) -> list[int]:
-    """Ids of the runs over these responses by this guideline that labels were planned from, up to this run itself."""
+    """Ids of the study's runs over these responses by this guideline that labels were planned from, up to this run
+    itself.
+    """
     plans = LabelPlan.objects.filter(
+        run__study=run.study_id,
         run__dataset=run.dataset_id,
         run__collection=run.collection_id,
         run__scorer__guideline__name=run.scorer.guideline.name,

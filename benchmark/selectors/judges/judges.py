@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from annotation.core.errors import N_, NotFound
+from annotation.core.study_scope import build_study_filter
 from annotation.models import Dataset, GoldRelease, Guideline, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.releases.releases import list_releases
@@ -164,7 +165,8 @@ def find_sample_response(person: Person, guideline: Guideline) -> Response | Non
     )
     if document.dimensions:
         responses = responses.filter(prompt__dimension__in=document.dimension_names)
-    labelled = responses.filter(tasks__batch__guideline__name=guideline.name).order_by("pk").first()
+    own = build_study_filter("tasks__batch__study")
+    labelled = responses.filter(tasks__batch__guideline__name=guideline.name, **own).order_by("pk").first()
     return labelled or responses.order_by("pk").first()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from annotation.core.errors import N_, NotFound
+from annotation.core.study_scope import build_study_filter
 from annotation.models import Batch, Dataset, Person, Task
 from annotation.selectors.access import (
     blind_batches,
@@ -177,11 +178,11 @@ def build_todo(sheet: AnswerTable) -> ReportTodo:
 
 
 def _list_free(responses: tuple[int, ...], guideline: str) -> tuple[int, ...]:
-    """Those that are in no batch of the guideline that can still settle them, nor settled."""
+    """Those that are in no batch of the study and the guideline that can still settle them, nor settled."""
     held = set(
         Task.objects.filter(Q(state__in=SETTLED) | ~Q(batch__state=Batch.State.CLOSED))
         .exclude(state=Task.State.WITHDRAWN)
-        .filter(kind=Task.Kind.WORK, batch__guideline__name=guideline)
+        .filter(kind=Task.Kind.WORK, batch__guideline__name=guideline, **build_study_filter("batch__study"))
         .values_list("response_id", flat=True)
     )
     return tuple(response for response in responses if response not in held)

@@ -88,7 +88,7 @@ def test_an_answer_for_everybody_stands_beside_the_guideline_until_it_is_withdra
     assert ANSWER in work
     note = GuidelineNote.objects.get()
     visit(ma).post(f"/guidelines/-/notes/{note.pk}/", resolved="1")
-    assert list_clarifications(batch.guideline_id) == []
+    assert list_clarifications(batch) == []
     assert ANSWER not in text(visit(chen).get(f"/work/{batch.name}/"))
 
 
