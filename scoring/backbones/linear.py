@@ -39,6 +39,16 @@ class FeatureExtractor(Protocol):
     def extract(self, examples: Sequence[Example]) -> Any: ...
 
 
+@dataclass(frozen=True)
+class Targets:
+    """What the examples that have a label of a head say: their rows, the places of their levels on the scale, and how
+    many of the people said so, 1 of a label. A row comes again for each level that people gave."""
+
+    rows: list[int]
+    positions: npt.NDArray[np.int64]
+    amounts: Doubles
+
+
 class ExampleRows:
     """The rows of features of some of the examples. Those asked for last are kept: every form of a head reads the same
     rows, as do heads that have labels of the same examples."""
@@ -46,6 +56,23 @@ class ExampleRows:
     def __init__(self, features: FeatureExtractor, examples: Sequence[Example]) -> None:
         self.features, self.examples = features, examples
         self._last: tuple[Sequence[int], Any] | None = None
+        self._targets: dict[str, Targets] = {}
+
+    def list_targets(self, head: Head) -> Targets:
+        if head.criterion not in self._targets:
+            places = {level: place for place, level in enumerate(head.values)}
+            parts = [
+                (i, places[level], share)
+                for i, example in enumerate(self.examples)
+                if head.criterion in example.labels
+                for level, share in target_shares(example, head).items()
+                if share > 0
+            ]
+            rows, positions, amounts = zip(*parts, strict=True) if parts else ((), (), ())
+            self._targets[head.criterion] = Targets(
+                list(rows), np.array(positions, np.int64), np.array(amounts, np.float64)
+            )
+        return self._targets[head.criterion]
 
     def select(self, rows: Sequence[int]) -> Any:
         if self._last is None or self._last[0] != rows:
@@ -153,22 +180,15 @@ def list_forms(recipe: Recipe, head: Head, counts: Mapping[Value, int]) -> tuple
 
 def fit_head(recipe: Recipe, head: Head, learned: ExampleRows, *, form: Form, seed: int) -> AnyHead | None:
     """None where there is no label."""
-    parts = [
-        (i, head.position(level), share)
-        for i, example in enumerate(learned.examples)
-        if head.criterion in example.labels
-        for level, share in target_shares(example, head).items()
-        if share > 0
-    ]
-    if not parts:
+    known = learned.list_targets(head)
+    if not known.rows:
         return None
-    rows = [row for row, _position, _share in parts]
-    amounts = np.array([share for _row, _position, share in parts])
-    seen, targets = np.unique([position for _row, position, _share in parts], return_inverse=True)
+    amounts = known.amounts
+    seen, targets = np.unique(known.positions, return_inverse=True)
     weight = weigh_levels(np.bincount(targets, weights=amounts), recipe.balance)
     importance = weight[targets] * amounts
     importance = importance / importance.mean() * (amounts.sum() / len(amounts))
-    task = HeadTask(head, tuple(seen.tolist()), learned.select(rows), targets, importance, amounts)
+    task = HeadTask(head, tuple(seen.tolist()), learned.select(known.rows), targets, importance, amounts)
     return recipe.fit(task, form, seed)
 
 

@@ -31,6 +31,7 @@ from scoring.domain.training_data import (
     Prediction,
     folds_by_prompt,
     normalise,
+    normalise_prompt,
     prompt_groups,
 )
 
@@ -45,6 +46,8 @@ FEATURES = 2**14
 FOLDS = 4
 MIN_RESPONSES = 10
 """Responses on each side, below which no AUC is told."""
+SCRIPT_CHARACTERS = 1000
+"""Characters of a response whose script is read."""
 MAX_TEXT_CHARACTERS = 300
 """Characters of the commonest repeated text that are told."""
 
@@ -209,7 +212,10 @@ def _script_of(letter: str) -> str:
 
 def script(text: str) -> str:
     """The script of most of its letters; ``none`` where it has no letters."""
-    letters = Counter(map(_script_of, filter(str.isalpha, text[:1000])))
+    text = text[:SCRIPT_CHARACTERS]
+    if text.isascii():  # quickly, as most texts of many releases are
+        return "Latin" if any(map(str.isalpha, text)) else "none"
+    letters = Counter(map(_script_of, filter(str.isalpha, text)))
     return min(letters, key=lambda name: (-letters[name], name)) if letters else "none"
 
 
@@ -226,7 +232,7 @@ def _script_shift(first: Mapping[str, float], second: Mapping[str, float]) -> fl
 
 def _list_prompts(examples: Sequence[Example]) -> dict[str, str]:
     """By the text of each prompt the same normalised. Many responses answer one prompt."""
-    return {prompt: normalise(prompt) for prompt in {example.prompt for example in examples}}
+    return {prompt: normalise_prompt(prompt) for prompt in {example.prompt for example in examples}}
 
 
 def _share(known: Sequence[bool]) -> float | None:

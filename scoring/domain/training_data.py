@@ -35,8 +35,9 @@ def normalise(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-# Many responses answer one prompt, and each of them asks for it.
-normalise_prompt = lru_cache(maxsize=1 << 14)(normalise)
+PROMPTS = 1 << 16
+"""Prompts whose normalised text is kept: many responses answer one prompt, and each of them asks for it."""
+normalise_prompt = lru_cache(maxsize=PROMPTS)(normalise)
 
 
 def content_key(prompt: str, response: str) -> str:
@@ -187,6 +188,7 @@ _HAN = re.compile("[\u3400-\u9fff]")
 """A character of these says as much as three letters."""
 
 
+@lru_cache(maxsize=PROMPTS)
 def shared_text(prompt: str) -> str | None:
     """What two prompts have in common that are nearly the same text: letters and digits alone, in lower case.
 
@@ -211,16 +213,17 @@ def prompt_groups(examples: Sequence[Example]) -> list[str]:
             key = parent[key]
         return key
 
+    # What two examples may share comes again with each response to a prompt, and is looked at once.
+    shared = dict.fromkeys(
+        (example.prompt_key, shared_text(example.prompt) or f"content {example.content_key}")
+        for example in examples
+    )
     key_of_text: dict[str, str] = {}
-    text_of_prompt: dict[str, str | None] = {}
-    for example in examples:
-        if example.prompt not in text_of_prompt:
-            text_of_prompt[example.prompt] = shared_text(example.prompt)
-        text = text_of_prompt[example.prompt] or f"content {example.content_key}"
-        twin = key_of_text.setdefault(text, example.prompt_key)
-        low, high = sorted((root(example.prompt_key), root(twin)))
+    for key, text in shared:
+        low, high = sorted((root(key), root(key_of_text.setdefault(text, key))))
         parent[high] = low
-    return [root(example.prompt_key) for example in examples]
+    group = {key: root(key) for key in parent}
+    return [group[example.prompt_key] for example in examples]
 
 
 @dataclass(frozen=True)

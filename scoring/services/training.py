@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,6 +23,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from annotation.core.sql import write_rows
 from annotation.core.version import code_version
 from annotation.domain.releases.selection import summarize_selection
 from annotation.selectors.releases.selection import find_selection, list_chances
@@ -69,7 +71,8 @@ from scoring.services.scorers.card import TrainingFindings, build_card
 FOLDS = 5
 FITTING_SHARE = 0.96
 """The share of the work that is fitting; the rest is measuring and registering."""
-ROWS = 500
+ROWS = 4000
+PREDICTION_COLUMNS = ("response_id", "criterion", "value", "probabilities", "fold")
 PART = "part-"
 
 
@@ -423,11 +426,13 @@ def _register(
 
 def _store_predictions(scorer: Scorer, training_set: TrainingSet, grouped: Evaluation) -> None:
     builder = PredictionRowBuilder(scorer)
-    columns = (training_set.responses, training_set.examples, grouped.folds, grouped.predictions)
+    predicted_examples = (training_set.responses, training_set.examples, grouped.folds, grouped.predictions)
     rows = (
         row
-        for response, example, fold, predicted in zip(*columns, strict=True)
+        for response, example, fold, predicted in zip(*predicted_examples, strict=True)
         for row in builder.build_rows(response, example, predicted, fold)
     )
+    now = timezone.now()
     while chunk := list(islice(rows, ROWS)):
-        Prediction.objects.bulk_create(chunk)
+        columns = list(map(attrgetter(*PREDICTION_COLUMNS), chunk))
+        write_rows(Prediction, PREDICTION_COLUMNS, columns, {"scorer_id": scorer.pk, "created_at": now})

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
 from annotation.core.errors import N_, NotFound
 from annotation.domain.guidelines.values import TURN_SIGN
@@ -78,14 +78,16 @@ def list_releases(person: Person, rows: QuerySet[GoldRelease] | None = None) -> 
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     datasets = set(sealed_datasets(person).values_list("name", flat=True))
     listed = GoldRelease.objects.all() if rows is None else rows
-    releases = listed.select_related("created_by").prefetch_related("batches")
+    names_only = Prefetch("batches", Batch.objects.only("name"))
+    releases = listed.select_related("created_by").prefetch_related(names_only)
+    datasets_by_release = dict(listed.values_list("pk", "manifest__datasets")) if datasets else {}
     successors = dict(GoldRelease.objects.exclude(supersedes=None).values_list("supersedes_id", "name"))
     return [
         ReleaseRow(
             release=release,
             batches=tuple(sorted(batch.name for batch in release.batches.all())),
             sealed=not sealed.isdisjoint(batch.pk for batch in release.batches.all())
-            or (bool(datasets) and not datasets.isdisjoint(release.manifest.get("datasets", ()))),
+            or not datasets.isdisjoint(datasets_by_release.get(release.pk) or ()),
             successor=successors.get(release.pk, ""),
         )
         for release in releases

@@ -226,7 +226,7 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
     texts = GuidelineTexts(gold_release.manifest, language)
     context = {
         "release": gold_release,
-        "verdicts": list_verdicts(gold_release, texts),
+        "verdicts": list_verdicts(gold_release.manifest, texts),
         "chain": list_release_chain(gold_release),
         "share": format_part(gold_release.adjudicated, gold_release.labels),
         "tables": list_tables(gold_release),

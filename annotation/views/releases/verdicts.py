@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from annotation.domain.releases.datasheet import GuidelineTexts, list_headline_agreement
+from annotation.domain.releases.datasheet import GuidelineTexts, Manifest, list_headline_agreement
 from annotation.models import GoldRelease, Person
 from annotation.selectors.access import record_openings
 from annotation.selectors.batches.monitoring import list_agreement_rows, list_batch_stats
@@ -29,10 +29,10 @@ class ReleaseVerdict:
     n: int
 
 
-def list_verdicts(release: GoldRelease, texts: GuidelineTexts) -> list[ReleaseVerdict]:
+def list_verdicts(manifest: Manifest, texts: GuidelineTexts) -> list[ReleaseVerdict]:
     """Of each guideline; none of a release that was cut before manifests had agreement."""
     verdicts = []
-    for figures in list_headline_agreement(release.manifest, texts):
+    for figures in list_headline_agreement(manifest, texts):
         _percent, alpha, _ac1 = figures.statistics
         reading = find_reading(alpha["low"] if alpha else None)
         verdicts.append(ReleaseVerdict(figures.guideline, reading, format_statistic(alpha), figures.tasks))
@@ -49,14 +49,25 @@ def list_unreliable(
     releases = GoldRelease.objects.filter(archived_at=None).exclude(pk__in=superseded)
     if studies is not None:
         releases = releases.filter(study__in=studies)
-    current = [row for row in list_releases(person, releases) if not (row.sealed or row.release.is_borrowed)]
-    unreliable = [row for row in current if _is_unreliable(row.release, language)]
+    # Of a manifest the agreement alone is read: the first page of somebody in many studies lists them all.
+    current = [
+        row
+        for row in list_releases(person, releases.defer("manifest", "about"))
+        if not (row.sealed or row.release.is_borrowed)
+    ]
+    parts = GoldRelease.objects.filter(pk__in=[row.release.pk for row in current]).values_list(
+        "pk", "manifest__agreement", "manifest__guidelines"
+    )
+    manifests = {
+        pk: {"agreement": agreement, "guidelines": guidelines} for pk, agreement, guidelines in parts
+    }
+    unreliable = [row for row in current if _is_unreliable(manifests[row.release.pk], language)]
     record_openings(person, {batch.pk for row in unreliable for batch in row.release.batches.all()})
     return unreliable
 
 
-def _is_unreliable(release: GoldRelease, language: str) -> bool:
-    verdicts = list_verdicts(release, GuidelineTexts(release.manifest, language))
+def _is_unreliable(manifest: Manifest, language: str) -> bool:
+    verdicts = list_verdicts(manifest, GuidelineTexts(manifest, language))
     return any(verdict.reading is not None and verdict.reading[0] == UNRELIABLE for verdict in verdicts)
 
 

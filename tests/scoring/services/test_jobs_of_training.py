@@ -22,7 +22,7 @@ from scoring.backbones.ngram import NgramBackbone
 from scoring.domain.backbone import FitProgress, WorkCancelled
 from scoring.domain.spec import Spec, TransformerSettings
 from scoring.domain.training_spec import TrainingSpec
-from scoring.models import Prediction, Scorer
+from scoring.models import Scorer
 from scoring.services import create_scorer, progress
 from scoring.services.progress import build_job_report
 from tests.conftest import ROOT
@@ -101,11 +101,11 @@ def test_a_worker_that_died_while_it_registered_left_nothing_that_counts(
 ) -> None:
     scorer, job = queued(release)
 
-    def die(_rows: Any, **_options: Any) -> None:
+    def die(*_arguments: Any) -> None:
         raise Died
 
     with monkeypatch.context() as patched:
-        patched.setattr(Prediction.objects, "bulk_create", die)
+        patched.setattr("scoring.services.training.write_rows", die)
         with pytest.raises(Died):
             jobs.run(job.pk)
     scorer.refresh_from_db()
