@@ -49,21 +49,18 @@ def list_unreliable(
     releases = GoldRelease.objects.filter(archived_at=None).exclude(pk__in=superseded)
     if studies is not None:
         releases = releases.filter(study__in=studies)
-    # Of a manifest the agreement alone is read: the first page of somebody in many studies lists them all.
-    current = [
-        row
-        for row in list_releases(person, releases.defer("manifest", "about"))
-        if not (row.sealed or row.release.is_borrowed)
+    # Of all of them the agreement alone is read: there are hundreds where somebody is in many studies.
+    unreliable = [
+        pk
+        for pk, agreement, guidelines in releases.values_list(
+            "pk", "manifest__agreement", "manifest__guidelines"
+        )
+        if _is_unreliable({"agreement": agreement, "guidelines": guidelines}, language)
     ]
-    parts = GoldRelease.objects.filter(pk__in=[row.release.pk for row in current]).values_list(
-        "pk", "manifest__agreement", "manifest__guidelines"
-    )
-    manifests = {
-        pk: {"agreement": agreement, "guidelines": guidelines} for pk, agreement, guidelines in parts
-    }
-    unreliable = [row for row in current if _is_unreliable(manifests[row.release.pk], language)]
-    record_openings(person, {batch.pk for row in unreliable for batch in row.release.batches.all()})
-    return unreliable
+    listed = list_releases(person, GoldRelease.objects.filter(pk__in=unreliable).defer("manifest", "about"))
+    rows = [row for row in listed if not (row.sealed or row.release.is_borrowed)]
+    record_openings(person, {batch.pk for row in rows for batch in row.release.batches.all()})
+    return rows
 
 
 def _is_unreliable(manifest: Manifest, language: str) -> bool:
