@@ -57,6 +57,8 @@ def list_unreliable(
         )
         if _is_unreliable({"agreement": agreement, "guidelines": guidelines}, language)
     ]
+    if not unreliable:
+        return []
     listed = list_releases(person, GoldRelease.objects.filter(pk__in=unreliable).defer("manifest", "about"))
     rows = [row for row in listed if not (row.sealed or row.release.is_borrowed)]
     record_openings(person, {batch.pk for row in rows for batch in row.release.batches.all()})
