@@ -59,6 +59,7 @@ class ExampleRows:
         self._targets: dict[str, Targets] = {}
 
     def list_targets(self, head: Head) -> Targets:
+        """The same for every form of the head."""
         if head.criterion not in self._targets:
             places = {level: place for place, level in enumerate(head.values)}
             parts = [
@@ -180,15 +181,15 @@ def list_forms(recipe: Recipe, head: Head, counts: Mapping[Value, int]) -> tuple
 
 def fit_head(recipe: Recipe, head: Head, learned: ExampleRows, *, form: Form, seed: int) -> AnyHead | None:
     """None where there is no label."""
-    known = learned.list_targets(head)
-    if not known.rows:
+    labelled = learned.list_targets(head)
+    if not labelled.rows:
         return None
-    amounts = known.amounts
-    seen, targets = np.unique(known.positions, return_inverse=True)
+    amounts = labelled.amounts
+    seen, targets = np.unique(labelled.positions, return_inverse=True)
     weight = weigh_levels(np.bincount(targets, weights=amounts), recipe.balance)
     importance = weight[targets] * amounts
     importance = importance / importance.mean() * (amounts.sum() / len(amounts))
-    task = HeadTask(head, tuple(seen.tolist()), learned.select(known.rows), targets, importance, amounts)
+    task = HeadTask(head, tuple(seen.tolist()), learned.select(labelled.rows), targets, importance, amounts)
     return recipe.fit(task, form, seed)
 
 

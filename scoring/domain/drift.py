@@ -46,8 +46,6 @@ FEATURES = 2**14
 FOLDS = 4
 MIN_RESPONSES = 10
 """Responses on each side, below which no AUC is told."""
-SCRIPT_CHARACTERS = 1000
-"""Characters of a response whose script is read."""
 MAX_TEXT_CHARACTERS = 300
 """Characters of the commonest repeated text that are told."""
 
@@ -212,10 +210,7 @@ def _script_of(letter: str) -> str:
 
 def script(text: str) -> str:
     """The script of most of its letters; ``none`` where it has no letters."""
-    text = text[:SCRIPT_CHARACTERS]
-    if text.isascii():  # quickly, as most texts of many releases are
-        return "Latin" if any(map(str.isalpha, text)) else "none"
-    letters = Counter(map(_script_of, filter(str.isalpha, text)))
+    letters = Counter(map(_script_of, filter(str.isalpha, text[:1000])))
     return min(letters, key=lambda name: (-letters[name], name)) if letters else "none"
 
 

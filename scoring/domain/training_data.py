@@ -36,7 +36,7 @@ def normalise(text: str) -> str:
 
 
 PROMPTS = 1 << 16
-"""Prompts whose normalised text is kept: many responses answer one prompt, and each of them asks for it."""
+"""Prompts whose text is normalised once: many responses answer one prompt, and each of them asks for it."""
 normalise_prompt = lru_cache(maxsize=PROMPTS)(normalise)
 
 

@@ -434,5 +434,5 @@ def _store_predictions(scorer: Scorer, training_set: TrainingSet, grouped: Evalu
     )
     now = timezone.now()
     while chunk := list(islice(rows, ROWS)):
-        columns = list(map(attrgetter(*PREDICTION_COLUMNS), chunk))
-        write_rows(Prediction, PREDICTION_COLUMNS, columns, {"scorer_id": scorer.pk, "created_at": now})
+        values = list(map(attrgetter(*PREDICTION_COLUMNS), chunk))
+        write_rows(Prediction, PREDICTION_COLUMNS, values, {"scorer_id": scorer.pk, "created_at": now})

@@ -19,8 +19,6 @@ Statistic = dict[str, float | None]
 RESAMPLES = 1000
 EXACT_IN_FLOAT32 = 2**24
 """Whole numbers below this are exact as 32-bit floats, and so are their sums in any order."""
-WORTH_ALL = 0.45
-"""Of a larger share of the groups it is quicker to read the weights of all than to copy those of the share."""
 DRAWS_AT_A_TIME = 64
 """Draws that are wide numbers at once: of many prompts all of them would be hundreds of megabytes."""
 MIN_SPREAD = 1e-12
@@ -125,13 +123,9 @@ class Draws:
 
     def sum_groups(self, table: npt.NDArray[Any], groups: npt.NDArray[np.int64]) -> Array:
         """(1 + resamples, columns): the sum, in each draw, of the rows of these groups (groups, columns)."""
-        if table.dtype.kind == "i" and table.sum() * self._most < EXACT_IN_FLOAT32:
-            if len(groups) > len(self.weights) * WORTH_ALL:
-                rows = np.zeros((len(self.weights), table.shape[1]), np.float32)
-                rows[groups] = table
-                return (rows.T @ self.weights).T.astype(np.float64)
-            return (table.T.astype(np.float32) @ self.weights[groups]).T.astype(np.float64)
         weights = self.weights if len(groups) == len(self.weights) else self.weights[groups]
+        if table.dtype.kind == "i" and table.sum() * self._most < EXACT_IN_FLOAT32:
+            return (table.T.astype(np.float32) @ weights).T.astype(np.float64)
         draws = range(0, weights.shape[1], DRAWS_AT_A_TIME)
         parts = [table.T @ weights[:, start : start + DRAWS_AT_A_TIME].astype(np.float64) for start in draws]
         return np.hstack(parts).T
