@@ -15,7 +15,7 @@ from annotation.views import (
     wellbeing,
 )
 from annotation.views.adjudication import disputes, reasons
-from annotation.views.annotations import history, messages, statistics, submission
+from annotation.views.annotations import history, messages, slates, statistics, submission
 from annotation.views.batches import batches, creation, members, study_plan, tasks
 from annotation.views.batches import messages as batch_messages
 from annotation.views.gold_questions import gold_questions
@@ -40,6 +40,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("work/items/<uuid:assignment_id>/skip/", submission.skip, name="work-skip"),
     path("work/items/<uuid:assignment_id>/extend/", submission.extend, name="work-extend"),
     path("work/items/<uuid:assignment_id>/release/", submission.release, name="work-release"),
+    path("work/items/<uuid:assignment_id>/differences/", slates.differences, name="item-differences"),
     path("work/items/<uuid:assignment_id>/messages/", messages.thread, name="work-messages"),
     path("disputes/", disputes.disputes, name="disputes"),
     path("disputes/<str:name>/", disputes.batch, name="dispute-batch"),

@@ -57,10 +57,15 @@ class Segment:
 
 
 def list_markable_texts(text: str, turns: Sequence[Mapping[str, str]]) -> list[str | None]:
-    """The turns of a response as ``checked`` takes them; a plain response is one turn, its ``text``."""
+    """The turns of a response as ``checked`` takes them; a plain response is one turn, its ``text``. Of an entry of a
+    slate the last turn of the role is judged.
+    """
     if not turns:
         return [text]
-    return [turn["text"] if turn["role"] == MARKABLE else None for turn in turns]
+    judged = [place for place, turn in enumerate(turns) if turn["role"] == MARKABLE]
+    if "entry" in turns[0]:
+        judged = list({turns[place]["entry"]: place for place in judged}.values())
+    return [turn["text"] if place in judged else None for place, turn in enumerate(turns)]
 
 
 def list_judged_turns(texts: Iterable[str | None]) -> list[int]:

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from annotation.core.errors import N_
 from annotation.core.http import DayField
 from annotation.domain.annotations import FLAGS, Submission
+from annotation.domain.guidelines.entries import write_ranking
 from annotation.models import Channel, Membership, Person
 from annotation.selectors.annotations.history import (
     CLOSED,
@@ -107,7 +108,7 @@ class HistoryForm(forms.Form):
         return HistoryFilter(**filters)
 
 
-LABEL, TEXT = "label.", "text."
+LABEL, TEXT, RANK = "label.", "text.", "rank."
 MAX_SECONDS = 24 * 60 * 60
 
 # Stored as they stand here, in English, and translated where they are shown.
@@ -121,8 +122,8 @@ SKIP_REASONS = (
 
 
 class WorkForm(forms.Form):
-    """Labels come as ``label.<criterion>``, several options under the same name, and texts as ``text.<criterion>``; the
-    guideline checks them, in the service.
+    """Labels come as ``label.<criterion>``, several options under the same name, texts as ``text.<criterion>``, and the
+    rank of each entry of a slate as ``rank.<criterion>.<place>``; the guideline checks them, in the service.
     """
 
     data: QueryDict
@@ -167,7 +168,16 @@ class WorkForm(forms.Form):
                 answers[field.removeprefix(LABEL)] = numbers if len(numbers) > 1 else numbers[0]
             elif field.startswith(TEXT) and filled:
                 answers[field.removeprefix(TEXT)] = filled[-1].replace("\r\n", "\n")
-        return answers
+        return answers | self._rankings()
+
+    def _rankings(self) -> dict[str, Any]:
+        """Of each criterion that ranks entries the ranking; where a rank is missing, the ranks, to be refused."""
+        ranks: dict[str, dict[str, Any]] = {}
+        for field, entries in self.data.lists():
+            if field.startswith(RANK) and entries[-1]:
+                criterion, _dot, place = field.removeprefix(RANK).rpartition(".")
+                ranks.setdefault(criterion, {})[place] = parse_number(entries[-1])
+        return {criterion: join_ranks(by_place) for criterion, by_place in ranks.items()}
 
     def work(self, evidence: Sequence[Mapping[str, Any]] = ()) -> Submission:
         """``evidence`` stands where the page that sent this could not change it."""
@@ -195,6 +205,14 @@ class SkipForm(forms.Form):
 
     def first_error(self) -> str:
         return str(next(iter(self.errors.values()))[0])
+
+
+def join_ranks(by_place: Mapping[str, Any]) -> int | list[Any]:
+    """The ranking as one number; where a rank is missing or is none, the ranks as they came."""
+    places = [str(place) for place in range(1, len(by_place) + 1)]
+    ranks = [by_place.get(place) for place in places]
+    numbers = [rank for rank in ranks if isinstance(rank, int)]
+    return write_ranking(numbers) if len(numbers) == len(places) else ranks
 
 
 def parse_number(text: str) -> int | float | str:

@@ -14,7 +14,16 @@ from annotation.models.assignments import (
 from annotation.models.audit import AuditEvent, CacheEntry, ImportedLabel, ResultOpening
 from annotation.models.base import Channel
 from annotation.models.batches import Alarm, Batch, BatchStats, MemberCounts, Membership, Stratum
-from annotation.models.datasets import Collection, Dataset, DialogueFault, EvaluatedModel, Prompt, Response
+from annotation.models.datasets import (
+    Collection,
+    Dataset,
+    DialogueFault,
+    EvaluatedModel,
+    Prompt,
+    Response,
+    Slate,
+    SlateEntry,
+)
 from annotation.models.gold_questions import GoldQuestion, GoldQuestionTask, Qualification
 from annotation.models.guidelines import Guideline, GuidelineNote, IntroductionReading
 from annotation.models.imports import HeaderMapping, Import
@@ -97,6 +106,8 @@ __all__ = [
     "ResultOpening",
     "SetupLink",
     "Shareable",
+    "Slate",
+    "SlateEntry",
     "Stratum",
     "Study",
     "StudyMembership",

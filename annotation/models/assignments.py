@@ -8,6 +8,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.domain.assignments.eligibility import ADJUDICATION_SLOT, MAX_SLOT, RETIRED_SLOT
+from annotation.domain.guidelines.entries import MAX_ENTRIES
 from annotation.models.batches import Batch, Membership, Stratum
 from annotation.models.datasets import Prompt, Response
 
@@ -160,7 +161,10 @@ DECIDED_AGAIN = (Task.Kind.REPEAT, Task.Kind.SECOND)
 
 
 class Assignment(models.Model):
-    """One person's claim on a task, with a lease. ``id`` is what the person sees: it tells nothing."""
+    """One person's claim on a task, with a lease. ``id`` is what the person sees: it tells nothing.
+
+    ``shown_order``: of a slate the places of its entries in the order in which this person reads them, as in ``312``.
+    """
 
     class State(models.TextChoices):
         CLAIMED = "claimed", _("claimed")
@@ -189,6 +193,9 @@ class Assignment(models.Model):
     lease_expires = models.DateTimeField(_("lease expires"))
     submitted_at = models.DateTimeField(_("submitted"), null=True, blank=True)
     skip_reason = models.CharField(_("reason for skipping"), max_length=500, blank=True)
+    shown_order = models.CharField(
+        _("order of the entries"), max_length=MAX_ENTRIES, blank=True, default="", db_default=""
+    )
 
     class Meta:
         verbose_name = _("assignment")
@@ -223,6 +230,10 @@ class Assignment(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    def list_shown_places(self) -> tuple[int, ...]:
+        """Of a slate the places of its entries as they are shown; empty of a single response."""
+        return tuple(map(int, self.shown_order))
 
     @property
     def is_adjudication(self) -> bool:

@@ -96,6 +96,8 @@ class Batch(Archivable, Authored):
         default=USUAL_POLICY.aggregation_threshold,
         db_default=USUAL_POLICY.aggregation_threshold,
     )
+    # What its guideline judges; a claim asks for it without reading the guideline.
+    of_slates = models.BooleanField(_("of slates"), default=False, db_default=False, editable=False)
     collection_ended_at = models.DateTimeField(_("collection ended"), null=True, editable=False)
     pairing = models.CharField(_("pairing"), max_length=10, choices=Pairing.choices, default=Pairing.POOL)
     order = models.CharField(_("order"), max_length=10, choices=Order.choices, default=Order.PROMPTS)

@@ -1,12 +1,14 @@
-"""What is judged: datasets of prompts, and the responses of the evaluated models."""
+"""What is judged: datasets of prompts, the responses of the evaluated models, and slates of several responses."""
 
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from annotation.domain import dialogues
+from annotation.domain.guidelines.entries import MAX_ENTRIES
 from annotation.models.base import Authored
 from annotation.models.studies import Shareable
 
@@ -52,9 +54,15 @@ class Prompt(models.Model):
 
 
 class EvaluatedModel(models.Model):
-    """The language model whose responses are judged (never our scorer)."""
+    """The language model whose responses are judged (never our scorer).
+
+    ``parts``: of what stands for the models of a slate together, these models; a model has none.
+    """
 
     name = models.CharField(_("name"), max_length=100, unique=True)
+    parts = models.ManyToManyField(
+        "self", symmetrical=False, related_name="compared_in", blank=True, verbose_name=_("compared models")
+    )
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
     class Meta:
@@ -132,3 +140,48 @@ class DialogueFault(models.Model):
 
     def __str__(self) -> str:
         return f"{self.response_id}: {self.kind}"
+
+
+class Slate(models.Model):
+    """What a task holds of a slate is ``response``: its turns are those of the entries, in the slate's order, and its
+    collection is the set that the slate was made in (docs/decisions/slates.md). ``seed`` decided that order.
+    """
+
+    response = models.OneToOneField(
+        Response, models.CASCADE, primary_key=True, related_name="slate", verbose_name=_("response")
+    )
+    seed = models.BigIntegerField(_("seed"))
+
+    class Meta:
+        verbose_name = _("slate")
+        verbose_name_plural = _("slates")
+
+    def __str__(self) -> str:
+        return str(self.response)
+
+
+class SlateEntry(models.Model):
+    """A response in a slate; ``place`` counts from 1 in the slate's own order."""
+
+    slate = models.ForeignKey(
+        Slate, models.CASCADE, related_name="entries", verbose_name=_("slate"), db_index=False
+    )
+    place = models.PositiveSmallIntegerField(_("place"))
+    response = models.ForeignKey(
+        Response, models.PROTECT, related_name="slate_entries", verbose_name=_("response")
+    )
+
+    class Meta:
+        verbose_name = _("entry of a slate")
+        verbose_name_plural = _("entries of slates")
+        ordering = ["slate", "place"]
+        constraints = [
+            models.UniqueConstraint(fields=["slate", "place"], name="slate_entry_once_per_place"),
+            models.UniqueConstraint(fields=["slate", "response"], name="slate_entry_once_per_response"),
+            models.CheckConstraint(
+                condition=Q(place__gte=1, place__lte=MAX_ENTRIES), name="slate_entry_place_in_range"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.slate_id}/{self.place}"

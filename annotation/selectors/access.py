@@ -263,13 +263,14 @@ def unsealed_models(person: Person) -> QuerySet[EvaluatedModel]:
 
 def select_models() -> QuerySet[EvaluatedModel]:
     """The models that have a response in a dataset of the studies that the work under way is about, or in one that is
-    shared with them. On a site with one study these are all.
+    shared with them. On a site with one study these are all. What stands for the models of slates is no model.
     """
+    models = EvaluatedModel.objects.filter(parts=None)
     studies = get_study_scope()
     if studies is None or not Study.objects.exclude(pk__in=studies).exists():
-        return EvaluatedModel.objects.all()
+        return models
     answered = Response.objects.filter(model=OuterRef("pk"), prompt__dataset__in=Dataset.objects.all())
-    return EvaluatedModel.objects.filter(Exists(answered))
+    return models.filter(Exists(answered))
 
 
 def refuse_sealed_gold(person: Person, batches: Iterable[Batch]) -> None:

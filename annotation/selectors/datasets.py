@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, Exists, Max, OuterRef, QuerySet
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.study_scope import build_study_filter
@@ -69,13 +69,15 @@ class DatasetRow:
 
 
 def list_dataset_rows(rows: QuerySet[Dataset] | None = None) -> list[DatasetRow]:
-    """These datasets, or all that are not archived, with their sizes; five queries. Nothing of a model."""
+    """These datasets, or all that are not archived, with their sizes; five queries. Nothing of a model; of slates only
+    the responses that stand on them.
+    """
     listed = Dataset.objects.filter(archived_at=None) if rows is None else rows
     datasets = list(listed.select_related("created_by"))
     ids = [dataset.pk for dataset in datasets]
     prompt_rows = Prompt.objects.filter(dataset__in=ids).order_by()
     prompts = dict(prompt_rows.values_list("dataset").annotate(n=Count("pk")))
-    response_rows = Response.objects.filter(prompt__dataset__in=ids).order_by()
+    response_rows = Response.objects.filter(prompt__dataset__in=ids, slate=None).order_by()
     responses = dict(response_rows.values_list("prompt__dataset").annotate(n=Count("pk")))
     batch_rows = Stratum.objects.filter(dataset__in=ids).order_by()
     batches = dict(batch_rows.values_list("dataset").annotate(n=Count("batch", distinct=True)))
@@ -123,8 +125,8 @@ def count_parts(dataset: Dataset, person: Person) -> DatasetParts:
     a model, ``prompts`` counts those that it has answered.
     """
     prompts = Prompt.objects.filter(dataset=dataset).order_by()
-    responses = Response.objects.filter(prompt__dataset=dataset).order_by()
-    n, answers = Count("pk", distinct=True), Count("responses")
+    responses = Response.objects.filter(prompt__dataset=dataset, slate=None).order_by()
+    n, answers = Count("pk", distinct=True), Count("responses", filter=Q(responses__slate=None))
     rows = list(
         prompts.values_list("dimension", "language").annotate(n=n, answers=answers, last=Max("source"))
     )
@@ -168,8 +170,9 @@ def list_prompt_languages() -> list[str]:
 
 
 def list_models(dataset: Dataset) -> QuerySet[EvaluatedModel]:
+    """Those that responded; not what stands for the models of slates."""
     return EvaluatedModel.objects.filter(
-        Exists(Response.objects.filter(prompt__dataset=dataset, model=OuterRef("pk")))
+        Exists(Response.objects.filter(prompt__dataset=dataset, model=OuterRef("pk"))), parts=None
     )
 
 

@@ -62,6 +62,8 @@ const keys = (() => {
   const HOLDS = { is: (number, bound) => number === bound, at_most: (number, bound) => number <= bound,
     at_least: (number, bound) => number >= bound };
 
+  const questionOf = (name) => name && document.querySelector(`${FORM} fieldset[data-criterion="${name}"]`);
+
   // Some questions are asked beside some answers only, in the guideline's order: what they hang on stands before them.
   function ask() {
     for (const question of document.querySelectorAll(`${FORM} fieldset[data-criterion]`)) {
@@ -71,10 +73,11 @@ const keys = (() => {
       for (const input of question.querySelectorAll("[type=radio], [type=number], textarea")) {
         input.required = !("optional" in question.dataset); // a form without scripts cannot tell when it is asked
       }
-      const { askedIf, comparison, bound } = question.dataset;
-      const first = askedIf && document.querySelector(`${FORM} fieldset[data-criterion="${askedIf}"]`);
+      const { askedIf, comparison, bound, orIf, orComparison, orBound } = question.dataset;
+      const first = questionOf(askedIf);
       if (!first) continue;
-      const isAsked = HOLDS[comparison](numberOf(first), Number(bound));
+      const isAsked = HOLDS[comparison](numberOf(first), Number(bound)) ||
+        Boolean(orIf) && HOLDS[orComparison](numberOf(questionOf(orIf)), Number(orBound));
       if (!isAsked && question.contains(document.activeElement)) moveTo(first);
       question.hidden = question.disabled = !isAsked;
     }
@@ -98,6 +101,7 @@ const keys = (() => {
   // Whether the press is used up: a digit of a number is still to be typed, into the box that has the focus now.
   function choose(digit) {
     const question = current();
+    if (question?.querySelector("[data-ranks]")) return rank(question, digit);
     const box = question?.querySelector("[type=number]:enabled");
     if (box && /\d/.test(digit)) {
       box.focus();
@@ -109,6 +113,29 @@ const keys = (() => {
     input.click();
     input.focus();
     if (isSet(question) || !isAnswered(question)) return true; // more may be chosen, or it is typed now
+    const all = questions();
+    moveTo(all.slice(all.indexOf(question) + 1).concat(all).find((other) => !isAnswered(other)));
+    return true;
+  }
+
+  // Entries are pressed from the best to the worst; after "=" the next shares the rank of the one before. Pressing one
+  // again when all have ranks begins anew.
+  function rank(question, digit) {
+    const rows = [...question.querySelectorAll("[data-rank-of]")];
+    const rankOf = (row) => Number(row.querySelector(":checked")?.value || 0);
+    if (digit === "=") {
+      question.dataset.ties = "";
+      return true;
+    }
+    const row = rows.find(({ dataset }) => dataset.rankOf === digit);
+    if (!row) return true;
+    if (rankOf(row)) for (const input of question.querySelectorAll(":checked")) input.checked = false;
+    const last = Math.max(...rows.map(rankOf));
+    const input = row.querySelectorAll("input")[Math.max(0, "ties" in question.dataset ? last - 1 : last)];
+    delete question.dataset.ties;
+    input.click();
+    input.focus();
+    if (!rows.every(rankOf)) return true;
     const all = questions();
     moveTo(all.slice(all.indexOf(question) + 1).concat(all).find((other) => !isAnswered(other)));
     return true;
@@ -231,7 +258,7 @@ const keys = (() => {
     const single = document.querySelector("[data-single-keys]")?.dataset.singleKeys !== "no";
     if (event.altKey === single) return false; // who turned single keys off presses Alt with each
     const key = keyOf(event);
-    if (/^[\d.-]$/.test(key)) return pick(key);
+    if (/^[\d.=-]$/.test(key)) return pick(key);
     const control = key.length === 1 && document.querySelector(`[data-key="${CSS.escape(key)}"]`);
     if (control) press(control);
     return Boolean(control);

@@ -17,6 +17,7 @@ from annotation.domain.formats import (
     jsonl,
     label_studio,
     lm_eval,
+    pandalm,
     table,
     xstest,
 )
@@ -44,7 +45,18 @@ from annotation.domain.formats.tables import is_table
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
         module.FORMAT.name: module.FORMAT
-        for module in (flames, xstest, esc_eval, lm_eval, jsonl, csv, label_studio, inspect_ai, table)
+        for module in (
+            flames,
+            xstest,
+            esc_eval,
+            lm_eval,
+            pandalm,
+            jsonl,
+            csv,
+            label_studio,
+            inspect_ai,
+            table,
+        )
     }
 )
 GENERIC = frozenset({"jsonl", "csv", "flames"})

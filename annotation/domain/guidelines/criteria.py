@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import ConfigDict, Discriminator, Field, PrivateAttr, Tag, model_validator
 
 from annotation.core.errors import N_, Unprocessable
+from annotation.domain.guidelines.entries import (
+    MAX_ENTRIES,
+    MIN_ENTRIES,
+    NONE,
+    TIE,
+    list_choices,
+    list_rankings,
+    list_sizes,
+    move_entries,
+    name_choice,
+    name_ranking,
+    write_ranking,
+)
 from annotation.domain.guidelines.values import (
     CONTROL,
     MAX_NUMBER,
@@ -39,7 +52,9 @@ def check_criterion(criterion: Criterion) -> None:
     _check_kind(criterion)
     values = [level.value for level in criterion.scale]
     check_unique(values, "scale", "value")
-    if criterion.several:
+    if criterion.entries is not None:
+        _check_entries(criterion)
+    elif criterion.several:
         _check_options(criterion)
     for index, (lower, upper) in enumerate(pairwise(values), start=1):
         if upper < lower:
@@ -66,6 +81,10 @@ _FIELDS_OF_KINDS = {
     "tolerance": ("level",),
     "per_turn": ("level",),
     "several": ("choice",),
+    "entries": ("choice",),
+    "none": ("choice",),
+    "ties": ("choice",),
+    "or_if": ("text",),
     "scale": ("level", "choice"),
     "na": ("level", "choice"),
     "max_length": ("text",),
@@ -74,6 +93,10 @@ _FIELDS_OF_KINDS = {
 
 
 def _check_kind(criterion: Criterion) -> None:
+    if criterion.entries is None:
+        for field in ("none", "ties"):
+            if getattr(criterion, field):
+                raise flaw(N_("Only a choice among entries has this; add entries: best."), at=(field,))
     for field, kinds in _FIELDS_OF_KINDS.items():
         if criterion.kind not in kinds and getattr(criterion, field) not in (None, False, ()):
             raise flaw(
@@ -88,13 +111,37 @@ def _check_kind(criterion: Criterion) -> None:
             at=("measurement",),
             kind=criterion.kind,
         )
-    if criterion.kind != "text" and len(criterion.scale) < 2:
+    if criterion.kind != "text" and criterion.entries is None and len(criterion.scale) < 2:
         raise flaw(N_("A scale has at least two values; add what is missing."), at=("scale",))
     if criterion.per_turn is not None and criterion.asked_if is not None:
         raise flaw(
             N_("What is asked of each turn cannot depend on another answer; remove asked_if."),
             at=("asked_if",),
         )
+    if criterion.or_if is not None and criterion.asked_if is None:
+        raise flaw(N_("There is no condition before or_if; call it asked_if."), at=("or_if",))
+
+
+def _check_entries(criterion: Criterion) -> None:
+    """The values of a slate's entries are theirs; a scale may name that none is good enough, and a tie."""
+    allowed = {"none": criterion.entries == "best", "ties": not criterion.several, "several": True}
+    allowed["several"] = criterion.entries == "best"
+    for field, is_allowed in allowed.items():
+        if getattr(criterion, field) and not is_allowed:
+            raise flaw(
+                N_("This cannot be asked with {other}; remove one of them."),
+                at=(field,),
+                other="several" if field == "ties" else f"entries: {criterion.entries}",
+            )
+    named = {value for value, is_asked in ((NONE, criterion.none), (TIE, criterion.ties)) if is_asked}
+    for index, level in enumerate(criterion.scale):
+        if criterion.entries == "ranking" or level.value not in named:
+            raise flaw(
+                N_(
+                    "Of a slate's entries only none (0) and a tie (-1) have a name, where they may be answered."
+                ),
+                at=("scale", index, "value"),
+            )
 
 
 def _check_options(criterion: Criterion) -> None:
@@ -267,7 +314,12 @@ class Criterion(Frozen):
     options, whose label is the sum of their values; ``text``, words, which enter no agreement, gold or scorer.
 
     ``na``: "not applicable" is an answer, too. ``optional``: it may stay unanswered. ``tolerance`` is in place of
-    the batch's. ``per_turn``: it is asked of each turn of this role (``at_turn``). ``max_length`` counts characters.
+    the batch's. ``per_turn``: it is asked of each turn of this role, or of each entry of a slate (``at_turn``).
+    ``max_length`` counts characters.
+
+    ``entries``: what is chosen are entries of a slate, the ``best`` (with ``several`` all that are best), or a
+    ``ranking`` of all; ``none``: no entry may be good enough; ``ties``: none may be better. ``or_if`` is a second
+    condition beside which a text is asked.
     """
 
     name: Identifier
@@ -282,9 +334,15 @@ class Criterion(Frozen):
     na: Annotated[bool, Field(strict=True)] = False
     optional: Annotated[bool, Field(strict=True)] = False
     asked_if: AskedIf | None = None
+    or_if: AskedIf | None = None
     tolerance: Number | None = None
-    per_turn: Literal["assistant"] | None = None
+    per_turn: Literal["assistant", "entry"] | None = None
+    entries: Literal["best", "ranking"] | None = None
+    none: Annotated[bool, Field(strict=True)] = False
+    ties: Annotated[bool, Field(strict=True)] = False
     max_length: Annotated[int, Field(strict=True, ge=1, le=MAX_TEXT)] | None = None
+    # How many entries the slate has that is asked about; None: any number.
+    _n_entries: int | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -304,18 +362,42 @@ class Criterion(Frozen):
         """Every value a label may take, in order; with a range, every whole number of it. Of a choice of several the
         options, whose sums are labels; of a text none.
         """
+        if self.entries is not None:
+            return self._list_entry_values()
         if self.range is not None:
             return tuple(range(int(self.range.min), int(self.range.max) + 1))
         return tuple(sorted(level.value for level in self.scale))
 
+    def _list_entry_values(self) -> tuple[int, ...]:
+        sizes = list_sizes(self._n_entries)
+        if self.entries == "ranking":
+            return tuple(value for size in sizes for value in list_rankings(size, ties=self.ties))
+        if self.several:
+            return (*([NONE] if self.none else []), *(1 << place for place in range(max(sizes))))
+        return list_choices(max(sizes), none=self.none, ties=self.ties)
+
     def level(self, value: Label | None) -> Level | None:
         """The level of this value; None between the anchors of a range and off the scale."""
-        return next((level for level in self.scale if level.value == value), None)
+        level = next((level for level in self.scale if level.value == value), None)
+        if level is None and self.entries is not None and isinstance(value, int | float):
+            return self._build_entry_level(value)
+        return level
+
+    def _build_entry_level(self, value: float) -> Level | None:
+        """What a value of the entries says, by their places in the slate."""
+        if value not in self.values:
+            return None
+        place = int(value).bit_length() if self.several else value
+        name = name_ranking(value) if self.entries == "ranking" else name_choice(place)
+        return Level(value=int(value), name=name, definition=name)
 
     def list_levels(self, value: Label | None) -> tuple[Level, ...]:
         """The levels that a label stands for: one, or all that were chosen; none off the scale."""
         total = as_number(value)
-        if self.several and isinstance(total, int):
+        if self.several and isinstance(total, int) and total:
+            if self.entries is not None:
+                levels = (self.level(1 << place) for place in range(MAX_ENTRIES) if total & 1 << place)
+                return tuple(level for level in levels if level)
             return tuple(level for level in self.scale if total & int(level.value))
         level = self.level(value)
         return (level,) if level else ()
@@ -323,7 +405,8 @@ class Criterion(Frozen):
     @property
     def is_countable(self) -> bool:
         """Whether a response has one level here: what metrics count, and what scorers and judges predict."""
-        return self.kind != "text" and not self.several and self.per_turn is None
+        is_single = not self.several and self.per_turn is None and self.entries != "ranking"
+        return self.kind != "text" and is_single
 
     @property
     def agreement_scale(self) -> Literal["nominal", "ordinal", "interval", "masi"]:
@@ -347,6 +430,22 @@ class Criterion(Frozen):
             for field in ("label", "question")
         }
         return self.model_copy(update={"name": add_turn(self.name, turn), "per_turn": None, **words})
+
+    def at_entries(self, number: int) -> Criterion:
+        """The same question of a slate of so many entries; of what is not asked of entries the criterion itself."""
+        if self.entries is None:
+            return self
+        copied = self.model_copy()
+        copied._n_entries = number
+        return copied
+
+    def show_in(self, order: Sequence[int], label: Label) -> Label:
+        """The label as it reads where a slate's entries stand in this order; of what is not asked of entries, and where
+        no order is given, the label itself.
+        """
+        if self.entries is None or not order or not isinstance(label, int):
+            return label
+        return move_entries(label, order, kind=self.entries, several=self.several)
 
     @cached_property
     def has_subcomponent_texts(self) -> bool:
@@ -383,6 +482,8 @@ class Criterion(Frozen):
     @property
     def answers(self) -> str:
         """What may be answered, as an error message lists it."""
+        if self.entries == "ranking":
+            return "12, 21" if self._n_entries == MIN_ENTRIES else "123, 213, .."
         return ", ".join(map(str, (*self.values, NA) if self.na else self.values))
 
     def check(self, label: object) -> Label:
@@ -428,6 +529,8 @@ class Criterion(Frozen):
         return text.strip()
 
     def _check_number(self, label: object, allowed: str) -> int | float:
+        if self.entries == "ranking" and isinstance(label, list | tuple):
+            label = self._join_ranks(label)
         number = self._add_options(label) if self.several else as_number(label)
         if number is None or (not self.several and number not in self.values):
             raise self._refuse(label, allowed)
@@ -435,6 +538,8 @@ class Criterion(Frozen):
 
     def _add_options(self, label: object) -> int | None:
         """The sum of the options that were chosen, at least one; None for what names no options."""
+        if self.none and as_number(label) == NONE:
+            return NONE
         parts = label if isinstance(label, list | tuple) else (label,)
         options = [as_number(part) for part in parts]
         total = 0
@@ -444,6 +549,14 @@ class Criterion(Frozen):
             total |= option
         known = sum(int(value) for value in self.values)
         return total if total and total & known == total else None
+
+    @staticmethod
+    def _join_ranks(label: list[object] | tuple[object, ...]) -> object:
+        """The ranking of a list of ranks, one of each entry; what is none comes back as it is."""
+        ranks = [as_number(rank) for rank in label]
+        if not all(isinstance(rank, int) and 1 <= rank <= MAX_ENTRIES for rank in ranks):
+            return label
+        return write_ranking([int(rank) for rank in ranks if rank is not None])
 
     def _refuse(self, label: object, allowed: str) -> Unprocessable:
         return Unprocessable(
@@ -455,4 +568,7 @@ class Criterion(Frozen):
 
     def is_asked(self, labels: Mapping[str, object]) -> bool:
         """Whether it is asked beside these labels of the same response."""
-        return self.asked_if is None or self.asked_if.holds(labels.get(self.asked_if.criterion))
+        if self.asked_if is None:
+            return True
+        conditions = (self.asked_if, self.or_if) if self.or_if is not None else (self.asked_if,)
+        return any(condition.holds(labels.get(condition.criterion)) for condition in conditions)

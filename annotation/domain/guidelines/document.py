@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BeforeValidator, Field, model_validator
 
 from annotation.core.errors import N_, NotFound, Unprocessable
-from annotation.domain.guidelines.criteria import Criterion
+from annotation.domain.guidelines.criteria import AskedIf, Criterion
 from annotation.domain.guidelines.metrics import Metric, iterate_level_lists
 from annotation.domain.guidelines.values import (
     Frozen,
@@ -47,8 +47,11 @@ def check_document(document: GuidelineDocument) -> None:
         check_unique((part.name for part in getattr(document, field)), field, "name")
     _check_applicability(document)
     for index, criterion in enumerate(document.criteria):
-        if criterion.asked_if is not None:
-            _check_asked_if(document, criterion, index)
+        for field in ("asked_if", "or_if"):
+            condition = getattr(criterion, field)
+            if condition is not None:
+                _check_asked_if(document, criterion, index, field, condition)
+    _check_unit(document)
     for index, metric in enumerate(document.metrics):
         _check_metric_scope(document, metric, ("metrics", index))
         _check_metric_levels(document, metric, ("metrics", index))
@@ -143,10 +146,27 @@ def _check_subcomponent(name: str, known: Sequence[str], at: Location) -> None:
         )
 
 
-def _check_asked_if(document: GuidelineDocument, criterion: Criterion, index: int) -> None:
-    condition = criterion.asked_if
-    assert condition is not None
-    at: Location = ("criteria", index, "asked_if")
+def _check_unit(document: GuidelineDocument) -> None:
+    """What is asked of entries is asked of slates."""
+    for index, criterion in enumerate(document.criteria):
+        of_entries = criterion.entries is not None or criterion.per_turn == "entry"
+        field = "per_turn" if criterion.entries is None else "entries"
+        if of_entries and document.unit != "slate":
+            raise flaw(
+                N_("Only slates have entries; add unit: slate to the guideline."),
+                at=("criteria", index, field),
+            )
+        if criterion.per_turn == "assistant" and document.unit == "slate":
+            raise flaw(
+                N_("Of a slate each entry is asked about, and not each turn; use per_turn: entry."),
+                at=("criteria", index, "per_turn"),
+            )
+
+
+def _check_asked_if(
+    document: GuidelineDocument, criterion: Criterion, index: int, field: str, condition: AskedIf
+) -> None:
+    at: Location = ("criteria", index, field)
     earlier = {earlier.name: earlier for earlier in document.criteria[:index]}
     first = earlier.get(condition.criterion)
     if first is None:
@@ -178,7 +198,7 @@ def _check_asked_if(document: GuidelineDocument, criterion: Criterion, index: in
             name=first.name,
             known=", ".join(map(str, first.values)),
         )
-    if first.measurement == "nominal" and condition.comparison != "is":
+    if first.measurement == "nominal" and first.entries is None and condition.comparison != "is":
         raise flaw(
             N_('"{name}" is nominal and has no order; compare by is.'),
             at=(*at, condition.comparison),
@@ -331,13 +351,14 @@ class Dimension(Frozen):
         return self
 
 
-Unit = Literal["response", "dialogue"]
+Unit = Literal["response", "dialogue", "slate"]
 PromptShown = Annotated[Literal["yes", "folded", "no"], BeforeValidator(read_switch)]
 
 
 class GuidelineDocument(Frozen):
-    """``unit`` is what people judge, a plain response or a dialogue; None: either. ``prompt_shown``: whether whoever
-    judges reads the prompt, opens it first, or never sees it, as with a role card that drove the dialogue.
+    """``unit`` is what people judge, a plain response, a dialogue or a slate; None: a response or a dialogue.
+    ``prompt_shown``: whether whoever judges reads the prompt, opens it first, or never sees it, as with a role card
+    that drove the dialogue.
     """
 
     name: Slug
@@ -424,8 +445,10 @@ class GuidelineDocument(Frozen):
 
     @cached_property
     def asks_of_turns(self) -> bool:
-        """Whether a criterion is asked of each turn, so that what is asked depends on the response."""
-        return any(criterion.per_turn is not None for criterion in self.criteria)
+        """Whether a criterion is asked of each turn or of a slate's entries, so that what is asked depends on the
+        response.
+        """
+        return any(c.per_turn is not None or c.entries is not None for c in self.criteria)
 
     @cached_property
     def has_texts(self) -> bool:
@@ -466,7 +489,8 @@ class GuidelineDocument(Frozen):
         self, dimension: str | None, turns: Iterable[int] = (), *, subcomponent: str = ""
     ) -> tuple[Criterion, ...]:
         """All that a person is asked about a response, in order: texts, too, and what is asked of each of its
-        judged ``turns`` (counted from 0) once for each; the levels as they are defined for the subcomponent.
+        judged ``turns`` (counted from 0) once for each; the levels as they are defined for the subcomponent. Of a slate
+        each entry has one judged turn.
         """
         places = tuple(turns)
         worded = self.criteria_by_subcomponent
@@ -477,7 +501,7 @@ class GuidelineDocument(Frozen):
             for question in (
                 [criterion.at_turn(turn) for turn in places]
                 if criterion.per_turn is not None
-                else [criterion]
+                else [criterion.at_entries(len(places)) if places else criterion]
             )
         )
 
@@ -605,6 +629,14 @@ class GuidelineDocument(Frozen):
                     value=show(labels[name]),
                     known=", ".join(names) or "-",
                 )
+
+    def show_labels_in(self, order: Sequence[int], labels: Mapping[str, Label]) -> dict[str, Label]:
+        """The labels as they read where a slate's entries stand in this order (``Criterion.show_in``)."""
+        entries = {criterion.name: criterion for criterion in self.criteria if criterion.entries is not None}
+        return {
+            name: entries[name].show_in(order, label) if name in entries else label
+            for name, label in labels.items()
+        }
 
     def to_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json")

@@ -44,6 +44,9 @@ class Command(ImportCommand):
         parser.add_argument("--models", nargs="*", default=[], help="only the responses of these models")
         parser.add_argument("--collection", help="only this collection's responses")
         parser.add_argument(
+            "--slates", metavar="NAME", help="only the slates of this set, which make_slates made"
+        )
+        parser.add_argument(
             "--without-faults",
             action="store_true",
             help="leave out dialogues with an empty turn, a turn cut off, a side that repeats itself, or an agent that"
@@ -237,7 +240,7 @@ def _build_spec(options: dict[str, Any]) -> BatchSpec:
             "guideline": get_guideline(options["guideline"]),
             "dataset": get_dataset(options["dataset"]),
             "models": get_models(_split_all(options["models"])),
-            "collection": options["collection"],
+            "collection": options["slates"] or options["collection"],
             "without_faults": options["without_faults"],
             "annotators": get_people(_split_all(options["annotators"])),
             "adjudicators": get_people(_split_all(options["adjudicators"])),

@@ -28,6 +28,7 @@ class Command(ImportCommand):
         parser.add_argument("--batch", required=True, help="where they belong; it stays open")
         parser.add_argument("--guideline", help="to make the batch: G (latest published) or G@V")
         parser.add_argument("--dataset", help="to make the batch, or where prompt ids are not unique in it")
+        parser.add_argument("--slates", metavar="NAME", help="to make the batch: of the slates of this set")
         parser.add_argument("--model", help="whose responses were labelled, where the file does not say")
         parser.add_argument(
             "--annotator",
@@ -78,6 +79,7 @@ class Command(ImportCommand):
             guideline=options["guideline"],
             dataset=options["dataset"],
             overlap=options["overlap"],
+            slates=options["slates"],
             policy=build_collection_policy(options),
             stated=frozenset(name for name in ("overlap", *COLLECTION_TERMS) if options[name] is not None),
         )

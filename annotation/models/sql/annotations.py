@@ -62,7 +62,7 @@ class HandoutText(NamedTuple):
     prompt_format: str
     is_clarified: bool
     text: str
-    turns: list[dict[str, str]]
+    turns: list[dict[str, Any]]
 
 
 def read_handout(task_id: int) -> HandoutText:

@@ -62,7 +62,17 @@ def find_batch(name: str) -> Batch | None:
     return None if row is None else load_object(Batch, **dict(zip(BATCH, row, strict=True)))
 
 
-BATCH = ("id", "name", "state", "pairing", "overlap", "tolerance", "lease_seconds", "guideline_id")
+BATCH = (
+    "id",
+    "name",
+    "state",
+    "pairing",
+    "overlap",
+    "tolerance",
+    "lease_seconds",
+    "guideline_id",
+    "of_slates",
+)
 FIND_BATCH = f"SELECT {', '.join(BATCH)} FROM {BATCHES} WHERE name = %s"
 
 
@@ -326,4 +336,5 @@ def write_claim(assignment: Assignment) -> Statement:
         return update(Assignment, assignment.pk, claim)
     assignment._state.adding = False
     claimed = {name: getattr(assignment, name) for name in ("id", "batch_id", "task_id", "person_id")}
-    return insert(Assignment, {**claimed, **claim, "skip_reason": ""})
+    order = {"shown_order": assignment.shown_order} if assignment.shown_order else {}
+    return insert(Assignment, {**claimed, **claim, **order, "skip_reason": ""})

@@ -97,6 +97,7 @@ class HistoryRow:
     closed: bool
     outcome: HistoryOutcome | None
     verdict: Labels | None
+    shown_order: Sequence[int] = ()
 
 
 class _Answer(Func):
@@ -279,6 +280,7 @@ def _build_history_row(
         closed=closed,
         outcome=outcome,
         verdict=verdict,
+        shown_order=assignment.list_shown_places(),
     )
 
 

@@ -50,6 +50,7 @@ class DraftRow:
     why: str
     kept_at: datetime
     live: bool
+    shown_order: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ def _build_draft_row(draft: Draft) -> DraftRow:
         why=error_from_json(draft.why) if draft.why else "",
         kept_at=draft.updated_at,
         live=draft.assignment.state == Assignment.State.CLAIMED,
+        shown_order=draft.assignment.list_shown_places(),
     )
 
 

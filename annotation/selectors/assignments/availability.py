@@ -12,7 +12,7 @@ from django.db.models import F, Q, QuerySet
 
 from annotation.core.study_scope import build_study_filter
 from annotation.domain.assignments.eligibility import MemberLimits, TaskKind, find_obstacle
-from annotation.models import Batch, Membership, Stratum, Task
+from annotation.models import Batch, EvaluatedModel, Membership, Stratum, Task
 from annotation.models.sql.assignments import FreeTasks
 from annotation.selectors.access import build_role_filter
 
@@ -34,14 +34,21 @@ FREE = Q(state=Task.State.OPEN, slots_taken__lt=F("overlap"))
 
 
 def build_limits(membership: Membership) -> MemberLimits:
-    """What the member must not be given; their person's ``own_models`` are one query unless prefetched."""
+    """What the member must not be given; their person's ``own_models`` are queries unless prefetched."""
     person = membership.person
     return MemberLimits(
         dimensions=frozenset(membership.excluded_dimensions),
         opted_out=frozenset(person.opted_out),
         languages=frozenset(person.languages),
-        models=frozenset(model.pk for model in person.own_models.all()),
+        models=frozenset(
+            pk for model in person.own_models.all() for pk in (model.pk, *_list_comparisons(model))
+        ),
     )
+
+
+def _list_comparisons(model: EvaluatedModel) -> list[int]:
+    """What stands for the model together with others, on slates."""
+    return [comparison.pk for comparison in model.compared_in.all()]
 
 
 def build_kind(stratum: Stratum) -> TaskKind:
@@ -60,7 +67,9 @@ def list_ruled_out_strata(membership: Membership) -> list[int]:
 def list_working_members(batch: Batch, role: str) -> list[Membership]:
     """The members of a role who are given work now, with what limits them, in the order of their joining."""
     members = Membership.objects.filter(build_role_filter(role), batch=batch, role=role, active=True)
-    return list(members.select_related("person").prefetch_related("person__own_models").order_by("pk"))
+    return list(
+        members.select_related("person").prefetch_related("person__own_models__compared_in").order_by("pk")
+    )
 
 
 def filter_eligible(members: Iterable[Membership], stratum: Stratum) -> list[Membership]:

@@ -5,23 +5,29 @@ Blindness lives here: a view never holds the Response, so it cannot tell whose i
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from annotation.core.errors import N_, NotFound
 from annotation.domain.annotations import list_judged_turns, list_markable_texts
 from annotation.domain.guidelines import Criterion, Dimension, GuidelineDocument, Subcomponent
+from annotation.domain.slates import group_entries
 from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, Person, Task
 from annotation.models.sql.annotations import read_handout
 
 
 @dataclass(frozen=True)
 class Turn:
-    """``role`` is ``assistant`` for what is judged, ``user`` for what it answers."""
+    """``role`` is ``assistant`` for what is judged, ``user`` for what it answers. ``is_judged``: words of it may be
+    marked as evidence.
+    """
 
     role: str
     text: str
+    is_judged: bool = False
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,9 @@ class WorkItem:
     ``guideline`` is the sha256 of the ``document`` that the ``criteria`` are of; ``severity`` is the dimension's.
     ``topic`` is the dimension and the subcomponent, as far as the guideline knows them. The formats are the batch's:
     how its texts are shown. ``is_clarified``: a manager has answered something beside the guideline.
+
+    ``entries`` are those of a slate in the order in which this person reads them: the place of each in the slate, from
+    1, and the places of its ``turns``; empty where a single response is judged.
     """
 
     assignment: UUID
@@ -51,11 +60,23 @@ class WorkItem:
     topic: tuple[Dimension | Subcomponent, ...] = ()
     response_format: str = "plain"
     prompt_format: str = "plain"
+    entries: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+    @property
+    def shown_order(self) -> tuple[int, ...]:
+        """The places of a slate's entries as they are shown; empty where a single response is judged."""
+        return tuple(place for place, _turns in self.entries)
+
+    def find_position(self, turn: int) -> int:
+        """Where the entry of this turn stands among those shown, from 1."""
+        return next(
+            position for position, (_place, turns) in enumerate(self.entries, start=1) if turn in turns
+        )
 
     @property
     def is_dialogue(self) -> bool:
         """Whether somebody speaks more than once, or the greeting stands before."""
-        return len(self.turns) > 2
+        return len(self.turns) > 2 and not self.entries
 
 
 def build_item(assignment: Assignment) -> WorkItem:
@@ -64,14 +85,18 @@ def build_item(assignment: Assignment) -> WorkItem:
     document = item.guideline.document
     turns = item.turns or [{"role": "assistant", "text": item.text}]
     markable = list_markable_texts(item.text, item.turns)
+    entries = _arrange_entries(assignment, turns) if document.unit == "slate" else ()
     return WorkItem(
         assignment=assignment.pk,
         batch=item.batch,
         lease_expires=assignment.lease_expires,
         prompt=document.hide_prompt(item.prompt),
-        turns=tuple(Turn(role=turn["role"], text=turn["text"]) for turn in turns),
+        turns=tuple(
+            Turn(role=turn["role"], text=turn["text"], is_judged=text is not None)
+            for turn, text in zip(turns, markable, strict=True)
+        ),
         criteria=document.list_questions(
-            item.dimension, list_judged_turns(markable), subcomponent=item.subcomponent
+            item.dimension, _order_judged_turns(markable, entries), subcomponent=item.subcomponent
         ),
         dimension=item.dimension,
         subcomponent=item.subcomponent,
@@ -84,7 +109,25 @@ def build_item(assignment: Assignment) -> WorkItem:
         topic=document.list_topic(item.dimension, item.subcomponent),
         response_format=item.response_format,
         prompt_format=item.prompt_format,
+        entries=entries,
     )
+
+
+def _order_judged_turns(
+    texts: Sequence[str | None], entries: Sequence[tuple[int, tuple[int, ...]]]
+) -> list[int]:
+    """The judged turns in the order in which they are shown."""
+    judged = list_judged_turns(texts)
+    return [turn for _place, turns in entries for turn in turns if turn in judged] if entries else judged
+
+
+def _arrange_entries(
+    assignment: Assignment, turns: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """In the order of the claim; what was imported has none, and is shown in the slate's."""
+    groups = group_entries(turns)
+    order = [int(place) for place in assignment.shown_order] or sorted(groups)
+    return tuple((place, tuple(groups[place])) for place in order)
 
 
 def read_markable_texts(task: int) -> list[str | None]:

@@ -191,7 +191,7 @@ def find_fitting_guideline(dataset: Dataset) -> Guideline | None:
     batches = Batch.objects.filter(strata__dataset=dataset).select_related("guideline").order_by("-pk")
     published = Guideline.objects.exclude(published_at=None).order_by("-published_at", "-pk")
     guidelines = [*(batch.guideline for batch in batches[:1]), *published]
-    responses = Response.objects.filter(prompt__dataset=dataset)
+    responses = Response.objects.filter(prompt__dataset=dataset, slate=None)
     naming = (guideline for guideline in guidelines if dimensions <= set(guideline.document.dimension_names))
     answering = (guideline for guideline in guidelines if not guideline.document.list_unanswerable(topics))
     fitting = (g for g in chain(naming, answering) if not has_other_units(g.document, responses))
@@ -199,11 +199,15 @@ def find_fitting_guideline(dataset: Dataset) -> Guideline | None:
 
 
 def has_other_units(document: GuidelineDocument, responses: QuerySet[Response]) -> bool:
-    """Whether the guideline is for dialogues and some of the responses are plain texts, or the other way round."""
-    if document.unit is None:
-        return False
-    plain = Q(turns=[])
-    return responses.order_by().filter(plain if document.unit == "dialogue" else ~plain).exists()
+    """Whether some of the responses are no such as the guideline is for: dialogues, plain texts or slates."""
+    unordered = responses.order_by()
+    if document.unit == "slate":
+        return unordered.filter(slate=None).exists()
+    other = Q(slate__isnull=False)
+    if document.unit is not None:
+        plain = Q(turns=[])
+        other |= plain if document.unit == "dialogue" else ~plain
+    return unordered.filter(other).exists()
 
 
 def suggest_batch_name(dataset: Dataset) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
+from django.db.models.functions import Length
 from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict
@@ -18,6 +19,7 @@ from annotation.domain.assignments.eligibility import (
     is_within_quota,
     may_claim_again,
 )
+from annotation.domain.slates import draw_order
 from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, Membership, Person, Qualification, Task
 from annotation.models.sql.assignments import (
     FreeTask,
@@ -202,7 +204,19 @@ def _build_claim(
     now = timezone.now()
     assignment.batch, assignment.slot, assignment.state = batch, slot, Assignment.State.CLAIMED
     assignment.claimed_at, assignment.lease_expires = now, now + timedelta(seconds=batch.lease_seconds)
+    if batch.of_slates and past is None:
+        assignment.shown_order = _draw_shown_order(task, person, batch)
     return assignment
+
+
+def _draw_shown_order(task: int, person: Person, batch: Batch) -> str:
+    """The order in which the person reads the entries of the task's slate; its membership is locked."""
+    seed, entries = (
+        Task.objects.values_list("batch__seed").annotate(n=Count("response__slate__entries")).get(pk=task)
+    )
+    earlier = Assignment.objects.filter(person=person, batch=batch).annotate(n=Length("shown_order"))
+    order = draw_order(seed=seed, person=person.pk, number=earlier.filter(n=entries).count(), entries=entries)
+    return "".join(map(str, order))
 
 
 def _build_past_claim(assignment: Assignment | None) -> PastClaim | None:

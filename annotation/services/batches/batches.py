@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
@@ -166,6 +166,7 @@ def create_empty_batch(
         "guideline": guideline,
         "created_by": actor,
         "blocks_since": blocks_since,
+        "of_slates": guideline.document.unit == "slate",
         **policy.model_dump(),
     }
     batch, created = Batch.objects.get_or_create(study=study, name=check_name(name), defaults=fields)
@@ -325,7 +326,7 @@ def filter_responses(
     collection: str | None = None,
     without_faults: bool = False,
 ) -> QuerySet[Response]:
-    """The dataset's responses, prompt by prompt; ``models`` empty means all, ``collection`` None means all.
+    """The dataset's responses, prompt by prompt; ``models`` empty means all, ``collection`` None means all but slates.
     ``without_faults`` leaves out dialogues that have a fault.
 
     Those to one prompt come in the order of their hashes: any order of models would tell whose each is.
@@ -333,8 +334,8 @@ def filter_responses(
     responses = Response.objects.filter(prompt__dataset=dataset).select_related("prompt")
     if models:
         responses = responses.filter(model__in=models)
-    if collection is not None:
-        responses = responses.filter(collection__name=collection)
+    of_collection = Q(slate=None) if collection is None else Q(collection__name=collection)
+    responses = responses.filter(of_collection)
     if without_faults:
         responses = responses.filter(~Exists(DialogueFault.objects.filter(response=OuterRef("pk"))))
     return responses.order_by("prompt_id", "-sha256", "id")
@@ -441,7 +442,7 @@ def _refuse_unanswerable(guideline: Guideline, topics: Iterable[tuple[str, str]]
 
 
 def _refuse_other_units(guideline: Guideline, responses: QuerySet[Response]) -> None:
-    """A guideline may be written for dialogues alone, or for plain responses."""
+    """A guideline may be written for dialogues or plain responses alone, and is for slates alone or not at all."""
     if not has_other_units(guideline.document, responses):
         return
     messages = {
@@ -451,8 +452,14 @@ def _refuse_other_units(guideline: Guideline, responses: QuerySet[Response]) -> 
         "response": N_(
             "{guideline} is for plain responses, and some of these are dialogues; choose another."
         ),
+        "slate": N_(
+            "{guideline} is for slates, and some of these are single responses; make slates and name their set."
+        ),
+        None: N_("{guideline} is for single responses, and some of these are slates; choose another."),
     }
-    raise AssayError(messages[guideline.document.unit or ""], guideline=str(guideline))
+    unit = guideline.document.unit
+    has_slates = unit != "slate" and responses.order_by().filter(slate__isnull=False).exists()
+    raise AssayError(messages[None if has_slates else unit], guideline=str(guideline))
 
 
 JOB_KIND = "batch"

@@ -31,6 +31,7 @@ from annotation.domain.formats.mapping.mapping import LABEL, MESSAGES
 from annotation.domain.formats.rows import FileRow
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.releases.origins import check_protocol
+from annotation.domain.slates import place_label
 from annotation.models import Batch, Dataset, EvaluatedModel, Guideline
 from annotation.models.sql.imports import look_up_by_indexes
 from annotation.selectors.access import record_reader
@@ -62,13 +63,15 @@ ALL_LEFT_OUT = N_("{number} records hold no label but those left out.")
 @dataclass(frozen=True)
 class ImportRequest:
     """Names the batch that the labels go into, and of what to make it, with which policy. ``overlap``: for how many
-    people, where the policy's own is not meant. ``stated``: what of the policy a batch that is there must have, too.
+    people, where the policy's own is not meant. ``slates``: the set of slates that it is of. ``stated``: what of the
+    policy a batch that is there must have, too.
     """
 
     batch: str
     guideline: str | None = None
     dataset: str | None = None
     overlap: int | None = None
+    slates: str | None = None
     policy: Policy = USUAL_POLICY
     stated: frozenset[str] = frozenset()
 
@@ -196,6 +199,7 @@ def _make_batch(request: ImportRequest, dataset: Dataset | None, intake: Intake)
         name=request.batch,
         guideline=get_guideline(request.guideline).pk,
         dataset=dataset.pk,
+        collection=request.slates,
         open_now=False,
         policy=request.build_policy(),
     )
@@ -395,6 +399,8 @@ def _replay_record(
             if stated.labels and not record.labels and wording.left_out:
                 intake.report.left_out[ALL_LEFT_OUT] += 1
                 return
+        if place.sources:
+            record = _place_entries(record, replay.document, place.sources)
         if isinstance(record, AdjudicationRecord):
             is_new = replay.decide(place, record)
         else:
@@ -403,6 +409,18 @@ def _replay_record(
         intake.problems.add(error)
     else:
         intake.report.count(is_new=is_new)
+
+
+def _place_entries(
+    record: Judgement, document: GuidelineDocument, sources: Sequence[tuple[str, str]]
+) -> Judgement:
+    """The record with places of a slate's entries instead of names of models."""
+    entries = {criterion.name for criterion in document.criteria if criterion.entries is not None}
+    labels = {
+        name: place_label(label, sources) if name in entries else label
+        for name, label in record.labels.items()
+    }
+    return replace(record, labels=labels)
 
 
 def _translate_labels(record: Judgement, wording: Wording, place: TaskSlot, intake: Intake) -> Judgement:

@@ -30,6 +30,7 @@ from annotation.selectors.imports import (
     may_work,
     read_response_texts,
 )
+from annotation.selectors.slates import read_sources
 from annotation.services.imports.run import ImportReport, Intake
 from annotation.services.people.people import add_person
 
@@ -104,6 +105,7 @@ class TaskSlot:
         "revisions",
         "slots",
         "slots_taken",
+        "sources",
         "state",
         "stratum",
         "subcomponent",
@@ -116,6 +118,7 @@ class TaskSlot:
         self.dimension, self.subcomponent = task.dimension, task.subcomponent
         self.collection = task.collection
         self.texts: Sequence[str | None] = ()  # what evidence may be marked in, where it was read
+        self.sources: Sequence[tuple[str, str]] = ()  # of a slate the model and collection of each entry
         self.claims: dict[int, Claim] = {}  # by person
         self.revisions: dict[int, list[StatedRevision]] = {}  # by person, the current one last
         self.decision: Decision | None = None
@@ -178,6 +181,10 @@ class TaskSlots:
         ]
         if marked:
             self._load_texts(marked)
+        if self._batch.of_slates:
+            sources = read_sources([place.response for place in self._places.values()])
+            for place in self._places.values():
+                place.sources = sources[place.response]
 
     def of(self, record: TaskReference) -> TaskSlot:
         """The place that a record speaks of; InputError if there is none, or more than one."""

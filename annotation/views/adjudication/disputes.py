@@ -54,6 +54,7 @@ from annotation.views.annotations.workspace import (
     leave_page,
     list_questions,
     list_side_cards,
+    turns_context,
 )
 from annotation.views.guidelines.introduction import show_introduction
 
@@ -231,7 +232,7 @@ def verdict_context(dispute: Dispute, verdict: OwnVerdict, form: WorkForm | None
     item = dispute.item
     questions = list_questions(item, item.criteria, verdict.labels)
     context: dict[str, Any] = {
-        "turns": mark_turns(item, {side.letter: side.evidence for side in dispute.sides}),
+        **turns_context(item, mark_turns(item, {side.letter: side.evidence for side in dispute.sides})),
         "sides": list_side_cards(dispute),
         "marked": any(side.evidence for side in dispute.sides),
         "verdict": verdict,

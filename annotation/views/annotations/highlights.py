@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.html import format_html
 from django.utils.safestring import mark_safe
 
-from annotation.domain.annotations import MARKABLE, cut_segments
+from annotation.domain.annotations import cut_segments
 from annotation.domain.guidelines.prose import is_blank
 from annotation.domain.texts import Draw, Part, TextRun, draw_plainly, escape_words
 from annotation.selectors.assignments.items import WorkItem
@@ -32,10 +32,7 @@ class MarkedTurn:
     blank: bool
     text: RenderedText
     is_folded: bool = False
-
-    @property
-    def markable(self) -> bool:
-        return self.role == MARKABLE
+    markable: bool = False
 
     @property
     def number(self) -> int | None:
@@ -50,11 +47,16 @@ def mark_turns(item: WorkItem, groups: Mapping[str, Sequence[Mapping[str, Any]]]
     """
     spans = [(name, span) for name, evidence in groups.items() for span in evidence]
     turns = [
-        mark_turn(turn.role, turn.text, item, place, [span for span in spans if span[1]["turn"] == place])
+        replace(
+            mark_turn(
+                turn.role, turn.text, item, place, [span for span in spans if span[1]["turn"] == place]
+            ),
+            markable=turn.is_judged,
+        )
         for place, turn in enumerate(item.turns)
     ]
     first = item.turns[0]
-    if not item.prompt or (first.role == "user" and first.text == item.prompt):
+    if not item.prompt or (not item.entries and first.role == "user" and first.text == item.prompt):
         return turns
     prompt = mark_turn("prompt", item.prompt, item)
     return [replace(prompt, is_folded=item.document.prompt_shown == "folded"), *turns]
@@ -116,5 +118,6 @@ def describe_mark(span: Mapping[str, Any], item: WorkItem) -> str:
     label = criterion_label(item.document, criterion)
     if level is None:
         return label
-    words = label_text(item.document, criterion, level)
+    position = item.document.criterion(criterion).show_in(item.shown_order, level)
+    words = label_text(item.document, criterion, position)
     return f"{label}: {words}" if len(item.criteria) > 1 else words

@@ -64,6 +64,7 @@ from annotation.views.annotations.workspace import (
     list_questions,
     list_typed_values,
     render_page,
+    turns_context,
 )
 from annotation.views.gold_questions.feedback import describe_feedback
 from annotation.views.guidelines.introduction import localize_introduction
@@ -131,6 +132,7 @@ class HistoryLine:
 
 def describe_draft_labels(draft: DraftRow) -> list[tuple[str, str]]:
     """Criterion and level in the reader's language; what was refused can hold anything, and is shown as it stands."""
+    labels = draft.document.show_labels_in(draft.shown_order, draft.labels)
     return [
         (
             criterion_label(draft.document, name),
@@ -138,7 +140,7 @@ def describe_draft_labels(draft: DraftRow) -> list[tuple[str, str]]:
             if isinstance(value, int | float) or value == NA
             else str(value),
         )
-        for name, value in draft.labels.items()
+        for name, value in labels.items()
     ]
 
 
@@ -150,9 +152,11 @@ def build_history_line(history_row: HistoryRow) -> HistoryLine:
     }
     return HistoryLine(
         history_row=history_row,
-        labels=describe_labels(history_row.document, history_row.labels),
-        first=describe_labels(history_row.document, first_labels),
-        outcome=describe_outcome(history_row.document, history_row.labels, history_row.outcome),
+        labels=describe_labels(history_row.document, history_row.labels, history_row.shown_order),
+        first=describe_labels(history_row.document, first_labels, history_row.shown_order),
+        outcome=describe_outcome(
+            history_row.document, history_row.labels, history_row.outcome, history_row.shown_order
+        ),
     )
 
 
@@ -230,7 +234,7 @@ def show_item(
     ]
     context: dict[str, Any] = {
         "item": item,
-        "turns": mark_turns(item, {OWN_GROUP: done.evidence}),
+        **turns_context(item, mark_turns(item, {OWN_GROUP: done.evidence})),
         "topic": describe_topic(item, get_language() or "en"),
         "clarifications": describe_clarifications(item, assignment.batch),
         "questions": list_questions(item, criteria, form.answers() if form else done.labels),
@@ -256,7 +260,8 @@ def outcome_context(assignment: Assignment, done: SubmittedWork) -> dict[str, An
     outcome = find_outcome(assignment)
     if outcome is None:
         return {}
-    return {"outcome": describe_outcome(assignment.batch.guideline.document, done.labels, outcome)}
+    document, order = assignment.batch.guideline.document, assignment.list_shown_places()
+    return {"outcome": describe_outcome(document, done.labels, outcome, order)}
 
 
 def feedback_context(assignment: Assignment) -> dict[str, Any]:
@@ -271,7 +276,8 @@ def feedback_context(assignment: Assignment) -> dict[str, Any]:
 
 def decision_context(assignment: Assignment) -> dict[str, Any]:
     decision = get_decision_details(assignment)
-    first = describe_labels(assignment.batch.guideline.document, decision.verdict) if decision.verdict else ()
+    document, order = assignment.batch.guideline.document, assignment.list_shown_places()
+    first = describe_labels(document, decision.verdict, order) if decision.verdict else ()
     return {"reason": localize_reason(decision.reason), "first": first, "first_rationale": decision.rationale}
 
 

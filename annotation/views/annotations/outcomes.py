@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,30 +42,38 @@ class DescribedOutcome:
     words: str
 
 
-def describe_labels(document: GuidelineDocument, labels: Mapping[str, Any]) -> tuple[LabelWords, ...]:
-    """A lone label goes without its criterion, but where a response may have been given no label of the others."""
+def describe_labels(
+    document: GuidelineDocument, labels: Mapping[str, Any], order: Sequence[int] = ()
+) -> tuple[LabelWords, ...]:
+    """A lone label goes without its criterion, but where a response may have been given no label of the others.
+    ``order``: of a slate the places of its entries as the reader saw them.
+    """
     criteria = document.labelled_criteria
     is_one_of_several = len(criteria) > 1 and any(criterion.may_lack_value for criterion in criteria)
     several = len(labels) > 1 or is_one_of_several
     return tuple(
         LabelWords(criterion_label(document, name) if several else "", label_text(document, name, value))
-        for name, value in labels.items()
+        for name, value in document.show_labels_in(order, labels).items()
     )
 
 
 def describe_outcome(
-    document: GuidelineDocument, labels: Mapping[str, Any], outcome: HistoryOutcome | None
+    document: GuidelineDocument,
+    labels: Mapping[str, Any],
+    outcome: HistoryOutcome | None,
+    order: Sequence[int] = (),
 ) -> DescribedOutcome | None:
     if outcome is None:
         return None
+    own_labels = document.show_labels_in(order, outcome.own_labels)
     finals = (
         SettledCriterion(
             criterion=criterion_label(document, name),
-            own=label_text(document, name, outcome.own_labels[name]),
+            own=label_text(document, name, own_labels[name]),
             final=label_text(document, name, value),
             overruled=name in outcome.overruled,
         )
-        for name, value in outcome.finals.items()
+        for name, value in document.show_labels_in(order, outcome.finals).items()
     )
     return DescribedOutcome(
         finals=tuple(finals),

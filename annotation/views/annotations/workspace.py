@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -29,7 +29,7 @@ from annotation.selectors.annotations.messages import count_unread_answers, list
 from annotation.selectors.annotations.own_work import SavedDraft
 from annotation.selectors.assignments.items import WorkItem
 from annotation.selectors.wellbeing import build_item_wellbeing
-from annotation.views.annotations.highlights import describe_mark, mark_turns
+from annotation.views.annotations.highlights import MarkedTurn, describe_mark, mark_turns
 from annotation.views.guidelines.introduction import localize_introduction
 from annotation.views.guidelines.questions import Question, build_question, choose_answer, render_guide
 
@@ -93,7 +93,7 @@ def list_side_cards(dispute: Dispute) -> list[SideCard]:
     return [
         SideCard(
             letter=side.letter,
-            labels=list_side_labels(dispute.item.criteria, side.labels),
+            labels=list_side_labels(dispute.item.criteria, side.labels, dispute.item.shown_order),
             texts=list_side_labels(dispute.texts, side.texts),
             rationale=side.rationale,
             flags=tuple(flag_text(flag) for flag in side.flags),
@@ -102,9 +102,12 @@ def list_side_cards(dispute: Dispute) -> list[SideCard]:
     ]
 
 
-def list_side_labels(criteria: Iterable[Criterion], answers: Mapping[str, Any]) -> tuple[SideLabel, ...]:
+def list_side_labels(
+    criteria: Iterable[Criterion], answers: Mapping[str, Any], order: Sequence[int] = ()
+) -> tuple[SideLabel, ...]:
+    """``order``: of a slate the places of its entries as the reader sees them."""
     return tuple(
-        build_side_label(criterion, answers[criterion.name])
+        build_side_label(criterion, criterion.show_in(order, answers[criterion.name]))
         for criterion in criteria
         if criterion.name in answers
     )
@@ -151,7 +154,7 @@ def item_context(
     return {
         "batch": assignment.batch,
         "item": item,
-        "turns": mark_turns(item, {}),
+        **turns_context(item, mark_turns(item, {})),
         "introduction": localize_introduction(item.document),
         "topic": describe_topic(item, language),
         "clarifications": describe_clarifications(item, assignment.batch),
@@ -167,6 +170,31 @@ def item_context(
         "language": language,
         "care": build_item_wellbeing(reader, item.severity),
         **item_choices(assignment.batch),
+    }
+
+
+@dataclass(frozen=True)
+class ShownEntry:
+    """An entry of a slate with its number as it is shown."""
+
+    position: int
+    turns: tuple[MarkedTurn, ...]
+
+
+def turns_context(item: WorkItem, turns: Sequence[MarkedTurn]) -> dict[str, Any]:
+    """The ``turns`` that stand one below another, and the ``entries`` of a slate, which stand side by side.
+    ``has_markdown``: those of an entry without a line of its own can be read as their source, too.
+    """
+    by_place = {turn.place: turn for turn in turns}
+    return {
+        "turns": [turn for turn in turns if turn.place is None] if item.entries else turns,
+        "entries": [
+            ShownEntry(position, tuple(by_place[place] for place in places))
+            for position, (_place, places) in enumerate(item.entries, start=1)
+        ],
+        "has_markdown": any(
+            by_place[places[0]].text.markdown for _place, places in item.entries if len(places) == 1
+        ),
     }
 
 
@@ -218,19 +246,23 @@ def leave_page(
     return HttpResponseClientRedirect(answer.url) if getattr(request, "htmx", False) else answer
 
 
-# A published guideline never changes: its questions are put into words once for each language.
-_QUESTIONS: dict[tuple[str, str, str, str], Question] = {}
+# A published guideline never changes: its questions are put into words once for each language and order of a slate.
+_QUESTIONS: dict[tuple[str, str, str, str, str], Question] = {}
 
 
 def find_question(criterion: Criterion, item: WorkItem) -> Question:
     """The criterion with nothing chosen."""
     language = get_language() or "en"
     subcomponent = item.subcomponent if criterion.has_subcomponent_texts else ""
-    key = (item.guideline, criterion.name, subcomponent, language)
+    order = "".join(map(str, item.shown_order))
+    key = (item.guideline, criterion.name, subcomponent, language, order)
     if key not in _QUESTIONS:
         declared = item.document.criterion(strip_turn(criterion.name))
         guide = render_guide(declared.at_subcomponent(subcomponent), language)
-        _QUESTIONS[key] = build_question(criterion, language, guide)
+        if criterion.turn is not None and item.entries:
+            worded = declared.at_turn(item.find_position(criterion.turn) - 1)
+            criterion = worded.model_copy(update={"name": criterion.name})
+        _QUESTIONS[key] = build_question(criterion, language, guide, item.shown_order)
     return _QUESTIONS[key]
 
 

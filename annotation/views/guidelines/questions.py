@@ -12,14 +12,16 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from annotation.domain.guidelines import NA, AskedIf, Criterion, Level, find_language, localize
+from annotation.domain.guidelines.entries import NONE, TIE, name_ranking, read_ranking, write_ranking
 from annotation.domain.guidelines.values import as_number, strip_turn
-from annotation.forms.annotations import LABEL, TEXT
+from annotation.forms.annotations import LABEL, RANK, TEXT
 
 # The keys 1 to 9 and 0: a longer scale is typed as a number.
 DIGITS = "1234567890"
 MAX_KEYS = len(DIGITS)
 # What is no level has keys of its own.
 NA_KEY, UNANSWERED_KEY = "-", "."
+NONE_KEY, TIE_KEY = "0", "="
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,23 @@ class GuideLevel:
 
 
 @dataclass(frozen=True)
+class RankRow:
+    """An entry of a slate to be ranked: its number as it is shown, and the rank that was chosen, or empty."""
+
+    field: str
+    place: int
+    position: int
+    rank: str = ""
+
+
+@dataclass(frozen=True)
 class Question:
     """A criterion as it is asked; ``typed`` is the number at hand where the scale is too long for cards, or the text.
 
     ``guide`` is the guideline's part on it, as HTML, under the name ``guide_name``, which the questions about each turn
     share. ``condition`` says beside what answer it is asked; None: always. ``turn`` is the place of the turn that it is
     about, None: the whole. ``text_limit`` is the most characters of a text; None: what is asked for is no text.
+    ``or_condition`` is a second answer beside which it is asked. ``ranks`` are the entries of a slate to be ranked.
     """
 
     name: str
@@ -87,10 +100,12 @@ class Question:
     is_na: bool
     optional: bool
     condition: AskedIf | None
+    or_condition: AskedIf | None
     turn: int | None
     several: bool
     has_options: bool
     text_limit: int | None
+    ranks: tuple[RankRow, ...] = ()
 
     @property
     def fits_row(self) -> bool:
@@ -101,8 +116,17 @@ class Question:
     @property
     def answer(self) -> str:
         """The answer in words; empty while there is none."""
+        if self.ranks:
+            return format_ranks(self.ranks)
         words = [card.words for card in self.cards if card.is_chosen and card.value]
         return ", ".join(words) or (gettext("Not applicable") if self.is_na else self.typed)
+
+
+def format_ranks(ranks: Sequence[RankRow]) -> str:
+    """The entries from the best to the worst, as in ``2 > 1 = 3``; empty while one has no rank."""
+    if not all(row.rank for row in ranks):
+        return ""
+    return name_ranking(write_ranking([int(row.rank) for row in ranks]))["en"]
 
 
 def level_keys(values: Sequence[int | float]) -> Sequence[str]:
@@ -128,9 +152,14 @@ def render_guide(criterion: Criterion, language: str) -> SafeString:
     return render_to_string("annotation/annotations/_criterion.html", context)
 
 
-def build_question(criterion: Criterion, language: str, guide: SafeString) -> Question:
+def build_question(
+    criterion: Criterion, language: str, guide: SafeString, order: Sequence[int] = ()
+) -> Question:
+    """``order``: of a slate the places of its entries as they are shown."""
     is_text = criterion.kind == "text"
-    has_cards = not is_text and (criterion.several or len(criterion.values) <= MAX_KEYS)
+    is_ranking = criterion.entries == "ranking"
+    has_cards = not is_text and not is_ranking
+    has_cards = has_cards and (criterion.several or len(criterion.values) <= MAX_KEYS)
     return Question(
         name=criterion.name,
         guide_name=strip_turn(criterion.name),
@@ -138,37 +167,77 @@ def build_question(criterion: Criterion, language: str, guide: SafeString) -> Qu
         lang=find_language(criterion.question, language),
         label=localize(criterion.label, language),
         question=localize(criterion.question, language),
-        cards=(*list_level_cards(criterion, language), *list_other_cards(criterion)) if has_cards else (),
-        lowest="" if is_text else str(criterion.values[0]),
-        highest="" if is_text else str(criterion.values[-1]),
+        cards=(*list_cards(criterion, language, order), *list_other_cards(criterion)) if has_cards else (),
+        lowest="" if is_text or is_ranking else str(criterion.values[0]),
+        highest="" if is_text or is_ranking else str(criterion.values[-1]),
         typed="",
         guide=guide,
         allows_na=criterion.na,
         is_na=False,
         optional=criterion.optional,
         condition=criterion.asked_if,
+        or_condition=criterion.or_if,
         turn=criterion.turn,
         several=criterion.several,
         has_options=criterion.kind == "choice",
         text_limit=criterion.text_limit,
+        ranks=tuple(
+            RankRow(f"{RANK}{criterion.name}.{place}", place, position)
+            for position, place in enumerate(order if is_ranking else (), start=1)
+        ),
     )
 
 
 def choose_answer(question: Question, answer: Any) -> Question:
     """The question with this answer chosen, whatever it is."""
     is_na = answer == NA and question.text_limit is None
+    if question.ranks:
+        return replace(question, ranks=choose_ranks(question.ranks, answer))
     values = list_chosen_values(question, answer)
     cards = tuple(replace(card, is_chosen=card.value in values) for card in question.cards)
     return replace(question, cards=cards, typed="" if is_na else str(answer), is_na=is_na)
 
 
+def choose_ranks(ranks: Sequence[RankRow], answer: Any) -> tuple[RankRow, ...]:
+    """With the ranks of a ranking, or of a list of them in the slate's order, some of which may be missing."""
+    numbers = read_ranking(answer) if isinstance(answer, int) and answer > 0 else answer
+    by_place = dict(enumerate(numbers if isinstance(numbers, list | tuple) else (), start=1))
+    return tuple(replace(row, rank=str(by_place.get(row.place) or "")) for row in ranks)
+
+
 def list_chosen_values(question: Question, answer: Any) -> set[str]:
     """The values of the cards that an answer stands for: a level, all options of a set or of their sum, or ``NA``."""
-    if question.several and isinstance(answer, int):
+    if question.several and isinstance(answer, int) and answer:
         return {card.value for card in question.cards if card.is_level and int(card.value) & answer}
     parts = answer if isinstance(answer, list) else [answer]
     numbers = [as_number(part) for part in parts]
     return {str(part if number is None else number) for part, number in zip(parts, numbers, strict=True)}
+
+
+def list_cards(criterion: Criterion, language: str, order: Sequence[int]) -> Iterable[LevelCard]:
+    if criterion.entries is None:
+        return list_level_cards(criterion, language)
+    return list_entry_cards(criterion, language, order)
+
+
+def list_entry_cards(criterion: Criterion, language: str, order: Sequence[int]) -> Iterable[LevelCard]:
+    """The entries of a slate as they are shown, and what names none of them."""
+    values = {place: 1 << place - 1 if criterion.several else place for place in order}
+    for position, place in enumerate(order, start=1):
+        yield build_entry_card(str(position), values[place], gettext("Response {n}").format(n=position))
+    for value, key, is_asked in ((TIE, TIE_KEY, criterion.ties), (NONE, NONE_KEY, criterion.none)):
+        if is_asked:
+            level = criterion.level(value)
+            name = localize(level.name, language) if level else ""
+            is_described = level is not None and level.definition != level.name
+            definition = localize(level.definition, language) if level and is_described else ""
+            yield build_entry_card(key, value, name, definition, level.requires if level else ())
+
+
+def build_entry_card(
+    key: str, value: int, name: str, definition: str = "", requires: tuple[str, ...] = ()
+) -> LevelCard:
+    return LevelCard(key, str(value), name, definition, requires, is_chosen=False, is_option=True)
 
 
 def list_level_cards(criterion: Criterion, language: str) -> Iterable[LevelCard]:

@@ -253,7 +253,8 @@ def list_open_datasets(person: Person) -> QuerySet[Dataset]:
 def list_open_models(person: Person) -> QuerySet[EvaluatedModel]:
     """Evaluated models that a blind judge may hear of: those with responses outside of what they judge."""
     return EvaluatedModel.objects.filter(
-        Exists(Response.objects.filter(model=OuterRef("pk"), prompt__dataset__in=list_open_datasets(person)))
+        Exists(Response.objects.filter(model=OuterRef("pk"), prompt__dataset__in=list_open_datasets(person))),
+        parts=None,
     )
 
 
@@ -264,9 +265,11 @@ def list_open_scorers(person: Person) -> QuerySet[Scorer]:
 
 
 def list_open_collections(person: Person) -> QuerySet[Collection]:
-    """Collections of responses outside of what the person judges blind: a collection's name may tell the model's."""
+    """Collections of responses outside of what the person judges blind: a collection's name may tell the model's. Sets
+    of slates are none.
+    """
     open_to = Response.objects.filter(
-        collection=OuterRef("pk"), prompt__dataset__in=list_open_datasets(person)
+        collection=OuterRef("pk"), prompt__dataset__in=list_open_datasets(person), slate=None
     )
     return Collection.objects.filter(Exists(open_to))
 

@@ -199,5 +199,5 @@ def create_scoring(
 
 
 def list_responses(dataset: Dataset, models: Sequence[EvaluatedModel] = ()) -> QuerySet[Response]:
-    responses = Response.objects.filter(prompt__dataset=dataset)
+    responses = Response.objects.filter(prompt__dataset=dataset, slate=None)
     return responses.filter(model__in=models) if models else responses
