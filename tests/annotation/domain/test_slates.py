@@ -35,7 +35,13 @@ from annotation.domain.slates import (
 )
 from tests.annotation.slates import BEST, slate_document
 
-OWN = {"name": "own", "label": BEST["label"], "question": BEST["question"], "applies_to": "all", "kind": "text"}
+OWN = {
+    "name": "own",
+    "label": BEST["label"],
+    "question": BEST["question"],
+    "applies_to": "all",
+    "kind": "text",
+}
 
 
 def best(**changes: Any) -> Criterion:
@@ -72,9 +78,7 @@ def test_the_positions_of_a_thousand_claims_pass_a_chi_squared_test() -> None:
 def test_models_stand_equally_often_at_each_place_of_the_slates() -> None:
     orders = EntryOrders(seed=4)
     counts = Counter(
-        (model, place)
-        for _slate in range(30)
-        for place, model in enumerate(orders.arrange(["a", "b", "c"]))
+        (model, place) for _slate in range(30) for place, model in enumerate(orders.arrange(["a", "b", "c"]))
     )
     assert set(counts.values()) == {10}
 

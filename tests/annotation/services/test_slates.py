@@ -1,4 +1,4 @@
-"""Slates from the set to the gold label: made, assigned in an order of each person's own, judged, disputed, released."""
+"""Slates from the set to the gold label: assigned in an order of each person's own, judged, disputed, released."""
 
 from __future__ import annotations
 
@@ -114,9 +114,7 @@ def test_samples_of_one_model_stand_side_by_side() -> None:
     made = make_slates(SlateSpec(name="set", dataset=dataset, collections=["s-1", "s-2", "s-3"]))
     assert (made.counts.slates, made.incomplete, made.same) == (2, 0, 1)
     held = Response.objects.filter(slate__isnull=False).select_related("model")
-    assert {response.model.name for response in held} == {
-        "Hidden-13B@s-1 | Hidden-13B@s-2 | Hidden-13B@s-3"
-    }
+    assert {response.model.name for response in held} == {"Hidden-13B@s-1 | Hidden-13B@s-2 | Hidden-13B@s-3"}
     kept = make_slates(
         SlateSpec(name="all", dataset=dataset, collections=["s-1", "s-2", "s-3"], keep_same=True)
     )
