@@ -7,6 +7,7 @@ import json
 import unicodedata
 from array import array
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +22,14 @@ def prompt_key(text: str) -> str:
     return text_sha256(text)[:16]
 
 
-def response_sha256(text: str, turns: Sequence[Mapping[str, str]]) -> str:
-    """The hash of a response: of its text, or of ``[[role, text], ..]`` as compact JSON for a dialogue."""
+def response_sha256(text: str, turns: Sequence[Mapping[str, Any]]) -> str:
+    """The hash of a response: of its text, or of ``[[role, text], ..]`` as compact JSON for a dialogue; of a slate of
+    ``[[role, text, entry], ..]``.
+    """
     if not turns:
         return text_sha256(text)
-    pairs = [[turn["role"], turn["text"]] for turn in turns]
-    return text_sha256(json.dumps(pairs, ensure_ascii=False, separators=(",", ":")))
+    rows = [[turn[name] for name in ("role", "text", "entry") if name in turn] for turn in turns]
+    return text_sha256(json.dumps(rows, ensure_ascii=False, separators=(",", ":")))
 
 
 def text_digest(text: str) -> int:

@@ -44,11 +44,6 @@ def check_number(entries: int) -> None:
         )
 
 
-def compute_sha256(entries: Sequence[str]) -> str:
-    """The hash (hex) of a slate from those of its responses, in its order."""
-    return hashlib.sha256(json.dumps(["slate", *entries], separators=(",", ":")).encode()).hexdigest()
-
-
 def name_models(sources: Sequence[tuple[str, str]]) -> str:
     """What stands for the models of a slate together: their names in alphabetical order, with the collection where a
     model has several entries; where that is too long, its end is a hash. ``sources`` are model and collection.
@@ -143,13 +138,32 @@ def choose_sets(
 
 
 def place_label(label: object, sources: Sequence[tuple[str, str]]) -> object:
-    """A label about a slate's entries that names a model, or ``tie`` or ``none``, as the place of the entry; numbers,
-    and what names nobody, come back as they are. ``sources`` are model and collection of each entry.
+    """A label about a slate's entries that names a model, or ``tie`` or ``none``, as the place of the entry; a list of
+    names as the options of several that are best. Numbers, and what names nobody, come back as they are. ``sources``
+    are model and collection of each entry.
     """
     words: dict[str, int] = {TIE_WORD: TIE, NONE_WORD: NONE}
     for place, (model, collection) in enumerate(sources, start=1):
         words |= {model: place, f"{model}@{collection}": place}
+    if isinstance(label, list) and all(isinstance(name, str) for name in label):
+        return [1 << words[name] - 1 if words.get(name, 0) > 0 else name for name in label]
     return words.get(label, label) if isinstance(label, str) else label
+
+
+def name_label(criterion: Criterion, label: Label, sources: Sequence[tuple[str, str]]) -> Label | list[str]:
+    """A label about a slate's entries with the names of their models, as ``place_label`` reads them; of several that
+    are best a list; a ranking as it is.
+    """
+    value = as_number(label)
+    if criterion.entries != "best" or not isinstance(value, int):
+        return label
+    if value in (NONE, TIE):
+        return NONE_WORD if value == NONE else TIE_WORD
+    counts = Counter(model for model, _collection in sources)
+    names = [model if counts[model] == 1 else f"{model}@{collection}" for model, collection in sources]
+    if criterion.several:
+        return [name for place, name in enumerate(names) if value & 1 << place]
+    return names[value - 1]
 
 
 def list_preferences(criterion: Criterion, label: Label, entries: int) -> list[Preference]:

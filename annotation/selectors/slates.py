@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection as Sized
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from django.db.models import Count, QuerySet
 
-from annotation.models import Collection, Dataset, Response, SlateEntry
+from annotation.domain.slates import group_entries
+from annotation.models import Collection, Dataset, Response, SlateEntry, Task
 
 
 @dataclass(frozen=True)
@@ -71,3 +73,55 @@ def _group_sources(entries: QuerySet[SlateEntry]) -> dict[int, list[tuple[str, s
     for slate, model, collection in rows:
         sources.setdefault(slate, []).append((model, collection))
     return sources
+
+
+@dataclass(frozen=True)
+class EntryContent:
+    """A response on a slate. ``messages`` are its turns in the order in which they were said; of a text it is one."""
+
+    model: str
+    collection: str
+    messages: tuple[dict[str, str], ...]
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(message["text"] for message in self.messages)
+
+
+@dataclass(frozen=True)
+class SlateContent:
+    """A slate of a task, its entries in their order."""
+
+    response: int
+    sha256: str
+    prompt: int
+    prompt_text: str
+    entries: tuple[EntryContent, ...]
+
+
+def read_slates(tasks: Sized[int]) -> dict[int, SlateContent]:
+    """What stands on the slate of each of these tasks; nothing of a task of a single response."""
+    rows = Task.objects.filter(pk__in=tasks, response__slate__isnull=False).select_related("response__prompt")
+    held = {task.pk: task.response for task in rows}
+    sources = read_sources({response.pk for response in held.values()})
+    return {task: _build_content(response, sources[response.pk]) for task, response in held.items()}
+
+
+def _build_content(response: Response, sources: Sequence[tuple[str, str]]) -> SlateContent:
+    groups = group_entries(response.turns)
+    return SlateContent(
+        response=response.pk,
+        sha256=response.sha256,
+        prompt=response.prompt_id,
+        prompt_text=response.prompt.text,
+        entries=tuple(
+            EntryContent(
+                model,
+                collection,
+                tuple(
+                    {name: response.turns[turn][name] for name in ("role", "text")} for turn in groups[place]
+                ),
+            )
+            for place, (model, collection) in enumerate(sources, start=1)
+        ),
+    )

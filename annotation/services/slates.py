@@ -9,6 +9,7 @@ from django.db import transaction
 
 from annotation.core.errors import N_, AssayError
 from annotation.core.names import check_name
+from annotation.domain.datasets import response_sha256
 from annotation.domain.guidelines.entries import MIN_ENTRIES
 from annotation.domain.slates import (
     EntryOrders,
@@ -16,7 +17,6 @@ from annotation.domain.slates import (
     build_turns,
     check_number,
     choose_sets,
-    compute_sha256,
     name_models,
 )
 from annotation.models import Collection, Dataset, EvaluatedModel, Person, Response, Slate, SlateEntry
@@ -107,13 +107,14 @@ def write_slates(collection: Collection, slates: Sequence[Sequence[Response]], *
     held: list[Response] = []
     for responses in slates:
         check_number(len(responses))
+        turns = build_turns([_list_turns(response) for response in responses])
         held.append(
             Response(
                 prompt=responses[0].prompt,
                 model=_get_comparison(responses, models),
                 collection=collection,
-                turns=build_turns([_list_turns(response) for response in responses]),
-                sha256=compute_sha256([response.sha256 for response in responses]),
+                turns=turns,
+                sha256=response_sha256("", turns),
             )
         )
     Response.objects.bulk_create(held, batch_size=CHUNK)

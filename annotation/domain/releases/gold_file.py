@@ -271,14 +271,15 @@ def unescape_cell(text: str) -> str:
 
 
 def _parse_turns(text: str, is_text: Callable[[str], bool]) -> list[dict[str, str]] | None:
-    """The dialogue, where the cell holds one."""
+    """The dialogue, or the slate, where the cell holds one."""
     if not text.startswith(TURNS):
         return None
     try:
         turns = json.loads(text)
     except ValueError:
         return None
-    is_dialogue = _ENCODER.encode(turns) == text and all(turn.keys() == {"role", "text"} for turn in turns)
+    fields = ({"role", "text"}, {"role", "text", "entry"})
+    is_dialogue = _ENCODER.encode(turns) == text and all(turn.keys() in fields for turn in turns)
     return turns if is_dialogue and not is_text(text) else None
 
 

@@ -125,6 +125,11 @@ class ReleaseContent:
         return any(document.has_texts for document in self.documents)
 
     @property
+    def has_slates(self) -> bool:
+        """Whether a guideline of the release judges slates."""
+        return any(document.unit == "slate" for document in self.documents)
+
+    @property
     def rows(self) -> int:
         return self.order.rows
 

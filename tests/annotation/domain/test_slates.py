@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from scipy.stats import chisquare
 
 from annotation.core.errors import AssayError, Unprocessable
+from annotation.domain.datasets import response_sha256
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.domain.guidelines.entries import (
     NONE,
@@ -26,8 +27,8 @@ from annotation.domain.guidelines.entries import (
 from annotation.domain.slates import (
     EntryOrders,
     Preference,
+    build_turns,
     choose_sets,
-    compute_sha256,
     draw_order,
     list_preferences,
     name_models,
@@ -221,7 +222,9 @@ def test_names_and_hashes() -> None:
     assert name_models([("a", "s-2"), ("a", "s-1")]) == "a@s-1 | a@s-2"
     long = name_models([("x" * 90, ""), ("y" * 90, "")])
     assert len(long) == 100
-    assert compute_sha256(["1", "2"]) != compute_sha256(["2", "1"])
+    turns = [[{"role": "assistant", "text": text}] for text in "ab"]
+    assert response_sha256("", build_turns(turns)) != response_sha256("", build_turns(turns[::-1]))
+    assert response_sha256("", build_turns(turns)) != response_sha256("", [*turns[0], *turns[1]])
     sources = [("a", "one"), ("b", "two")]
     assert [place_label(label, sources) for label in ("a", "b@two", "tie", "none", 2, "c")] == [
         1,

@@ -15,7 +15,6 @@ from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.domain.datasets import response_sha256
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.domain.slates import compute_sha256
 from annotation.models import (
     Annotation,
     Assignment,
@@ -72,7 +71,7 @@ def test_slates_are_made_of_the_responses_to_each_prompt() -> None:
     assert set(places.values()) == {2}
     for slate in Slate.objects.select_related("response__prompt"):
         entries = [entry.response for entry in slate.entries.order_by("place")]
-        assert slate.response.sha256 == compute_sha256([entry.sha256 for entry in entries])
+        assert slate.response.sha256 == response_sha256("", slate.response.turns)
         assert [turn["text"] for turn in slate.response.turns] == [entry.text for entry in entries]
         assert {entry.prompt for entry in entries} == {slate.response.prompt}
         assert slate.response.model.name == " | ".join(sorted(MODELS))

@@ -11,6 +11,7 @@ from annotation.services.exports.formats import (
     hugging_face,
     label_studio,
     parquet,
+    preferences,
     raw_labels,
     spreadsheet,
     text,
@@ -26,6 +27,8 @@ WRITERS: Mapping[str, Writer] = {
         hugging_face.HF,
         raw_labels.LABELS,
         label_studio.LABEL_STUDIO,
+        preferences.PREFERENCES,
+        preferences.BEST_ANSWERS,
         bundle.BUNDLE,
     )
 }

@@ -109,7 +109,8 @@ def _build_card_data(spec: ExportSpec) -> dict[str, Any]:
 
 def _build_feature(field: Any) -> dict[str, Any]:
     if field.name == "turns":
-        return {"name": "turns", "list": [{"name": name, "dtype": "string"} for name in ("role", "text")]}
+        turn = field.type.value_type
+        return {"name": "turns", "list": [{"name": part.name, "dtype": str(part.type)} for part in turn]}
     if field.name.startswith(f"{LABELS_BY_LEVEL}."):
         parts = [{"name": LEVEL, "dtype": "string"}, {"name": LABELS, "dtype": "int64"}]
         return {"name": field.name, "list": parts}

@@ -5,7 +5,7 @@ A Parquet file cannot go on in its middle: its index is written last. After a wo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,8 @@ def build_schema(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
     import pyarrow as pa
 
     few = pa.dictionary(pa.int32(), pa.string()) if dictionaries else pa.string()
-    turn = pa.struct([("role", pa.string()), ("text", pa.string())])
+    entry = [("entry", pa.int64())] if spec.released.has_slates else []
+    turn = pa.struct([("role", pa.string()), ("text", pa.string()), *entry])
     counts = pa.list_(pa.struct([(LEVEL, pa.string()), (LABELS, pa.int64())]))
     by_level = spec.release.manifest["counts"]["by_level"]
     criteria, over_turns = spec.released.columns
@@ -161,7 +162,7 @@ def _build_rows(columns: dict[str, list[Any]]) -> Iterator[GoldRow]:
         labelled = [name for name in criteria if row[f"source.{name}"] is not None]
         yield GoldRow(
             **{name: row[name] for name in (*LEADING_COLUMNS, "guideline", "guideline_version")},
-            response=row["response"] if row["turns"] is None else row["turns"],
+            response=row["response"] if row["turns"] is None else _read_turns(row["turns"]),
             labels={name: number(row[f"label.{name}"]) for name in labelled},
             sources={name: row[f"source.{name}"] for name in labelled},
             labels_by_level={
@@ -169,6 +170,11 @@ def _build_rows(columns: dict[str, list[Any]]) -> Iterator[GoldRow]:
                 for name in labelled
             },
         )
+
+
+def _read_turns(turns: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Only the turns of a slate name their entry."""
+    return [{name: value for name, value in turn.items() if value is not None} for turn in turns]
 
 
 PARQUET = _Parquet()

@@ -1,0 +1,115 @@
+"""Releases of slates as files: preferences, best answers, and the formats that any release has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from annotation.core.errors import AssayError, Conflict
+from annotation.domain.annotations import Submission
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
+from annotation.models import Batch, GoldRelease, Person
+from annotation.selectors.releases.rows import ReleaseContent
+from annotation.services.annotations.submission import submit
+from annotation.services.assignments import claim_next_task
+from annotation.services.exports import WRITERS, Options, export_release
+from annotation.services.exports.base import ExportSpec
+from annotation.services.exports.formats import get_writer
+from annotation.services.releases import cut_release
+from tests.annotation.slates import MODELS, load_shipped, make_slate_batch
+from tests.support import label_next, make_batch, make_corpus
+
+pytestmark = pytest.mark.django_db
+
+
+def say(batch: Batch, person: Person, **labels: object) -> None:
+    assignment = claim_next_task(batch=batch, person=person)
+    assert assignment is not None
+    submit(assignment_id=assignment.pk, person=person, key=str(uuid4()), work=Submission(labels=labels))
+
+
+def cut(batch: Batch) -> GoldRelease:
+    return cut_release(ReleaseSpec(name="r", batches=[batch.pk]))
+
+
+def export(release: GoldRelease, name: str, folder: Path, **options: Any) -> list[list[dict[str, Any]]]:
+    done = export_release(release=release, format_name=name, folder=str(folder), options=Options(**options))
+    written = [folder / file.name for file in done.files if file.name.endswith(".jsonl")]
+    return [[json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] for path in written]
+
+
+@pytest.fixture
+def release(lin: Person, chen: Person) -> GoldRelease:
+    """Of three slates of three: entry 2 is the best, a tie, entry 1 is the best."""
+    batch = make_slate_batch(load_shipped("preference"), annotators=[lin, chen], prompts=3)
+    for person in (lin, chen):
+        for value in (2, -1, 1):
+            say(batch, person, best=value)
+    return cut(batch)
+
+
+def test_pairs_of_a_choice_and_of_a_tie(release: GoldRelease, tmp_path: Path) -> None:
+    preferences, ties = export(release, "preferences", tmp_path, real_names=True)
+    assert len(preferences) == 4
+    assert len(ties) == 3
+    task = release.items.get(value=2).task
+    entries = [entry.response for entry in task.response.slate.entries.order_by("place")]
+    first = [line for line in preferences if line["slate_sha256"] == task.response.sha256]
+    assert {line["chosen"] for line in first} == {entries[1].text}
+    assert {line["rejected"] for line in first} == {entries[0].text, entries[2].text}
+    assert {line["prompt"] for line in first} == {task.prompt.text}
+    assert first[0]["chosen_model"] == entries[1].model.name
+    assert first[0]["labels"] == [
+        {"annotator": name, "label": entries[1].model.name} for name in ("lin", "chen")
+    ]
+    assert first[0]["source"] == "unanimous"
+    assert {line["labels"][0]["label"] for line in ties} == {"tie"}
+
+
+@pytest.mark.parametrize("name", sorted(WRITERS))
+def test_every_format_holds_the_release(name: str, release: GoldRelease, tmp_path: Path) -> None:
+    done = export_release(release=release, format_name=name, folder=str(tmp_path), options=Options())
+    assert done.labels == 3
+
+
+def test_a_changed_line_is_found(release: GoldRelease, tmp_path: Path) -> None:
+    export(release, "preferences", tmp_path)
+    writer, spec = get_writer("preferences"), ExportSpec(ReleaseContent(release), Options())
+    path = tmp_path / "preferences.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    writer.check(tmp_path, spec, lambda _done: None)
+    for changed in (lines[:-1], [*lines, lines[0]], [lines[0].replace("chosen", "Chosen"), *lines[1:]]):
+        path.write_text("".join(changed), encoding="utf-8")
+        with pytest.raises(Conflict):
+            writer.check(tmp_path, spec, lambda _done: None)
+
+
+def test_an_own_answer_is_better_than_the_best(lin: Person, tmp_path: Path) -> None:
+    batch = make_slate_batch(
+        load_shipped("cvalues_best"), annotators=[lin], prompts=3, models=MODELS[:2], policy=Policy(overlap=1)
+    )
+    say(batch, lin, best=1, score=9)
+    say(batch, lin, best=0, own_answer="None of these, but this.")
+    say(batch, lin, best=2, score=3, own_answer="Better so.")
+    (answers,) = export(cut(batch), "sft", tmp_path)
+    assert [(line["completion"], line["source"]) for line in answers[1:]] == [
+        ("None of these, but this.", "own_answer"),
+        ("Better so.", "own_answer"),
+    ]
+    assert answers[0]["author"] in MODELS
+    assert answers[0]["prompt"] == "Question number 0?"
+
+
+def test_a_release_of_single_responses_has_no_preferences(
+    guideline: Any, lin: Person, tmp_path: Path
+) -> None:
+    dataset = make_corpus(prompts=1, models=MODELS[:1])
+    batch = make_batch(guideline, dataset, annotators=[lin], policy=Policy(overlap=1))
+    label_next(batch, lin, 3)
+    with pytest.raises(AssayError, match="has no slates"):
+        export(cut(batch), "preferences", tmp_path)
