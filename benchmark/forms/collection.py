@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from annotation.models import Dataset, Person
 from annotation.selectors.datasets import list_own_datasets
 from benchmark.domain.llm_client import MAX_CONCURRENCY
-from benchmark.domain.llm_client.settings import MAX_INTEGER, MAX_SYSTEM_CHARACTERS
+from benchmark.domain.llm_client.settings import MAX_INTEGER, MAX_SAMPLES, MAX_SYSTEM_CHARACTERS
 from benchmark.forms.leaderboards import JsonObjectField, list_endpoints
 from benchmark.selectors.leaderboards.runs import list_open_datasets
 from benchmark.services.endpoint_runs import (
@@ -51,6 +51,17 @@ class CollectionForm(forms.Form):
         widget=forms.TextInput(attrs={"list": "known-collections"}),
         help_text=gettext_lazy(
             "Nothing is overwritten: another collection is another run. Empty: the default collection."
+        ),
+    )
+    samples = forms.IntegerField(
+        label=gettext_lazy("Samples of each prompt"),
+        min_value=1,
+        max_value=MAX_SAMPLES,
+        initial=1,
+        required=False,
+        help_text=gettext_lazy(
+            "How many responses to each prompt. Several are kept in collections of their own, the name above with -1,"
+            " -2 and so on behind it; a seed counts up from one to the next."
         ),
     )
     temperature = forms.FloatField(
@@ -130,6 +141,7 @@ class CollectionForm(forms.Form):
             "endpoint": settings.ASSAY_ENDPOINTS[data["endpoint"]],
             "served_model": data["served_model"],
             "model": data["model"],
+            "samples": data["samples"] or 1,
             "settings": self.build_settings(),
             **{name: data[name] for name in ("dataset", "collection", "concurrency", "timeout")},
         }

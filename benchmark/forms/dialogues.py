@@ -28,6 +28,7 @@ FOLDS: Mapping[str, frozenset[str]] = {
 
 
 class DialogueForm(CollectionForm):
+    samples = None  # type: ignore[assignment]  # there is one dialogue to each card
     name = forms.CharField(
         label=gettext_lazy("Name"),
         max_length=100,

@@ -27,8 +27,8 @@ JOB_COUNTS = ("answers", "requests", "retries", "limited", "waited", "seconds", 
 
 
 class EndpointCommand(AssayCommand):
-    """``unit`` is what it fills, one each prompt. ``progress_formats`` says how the newest values of the job's curves
-    are printed beside the bar.
+    """``unit`` is what it makes, one for each prompt. ``progress_formats`` says how the newest values of the job's
+    curves are printed beside the bar.
     """
 
     unit: str
@@ -66,9 +66,9 @@ class EndpointCommand(AssayCommand):
             "stored": progress.stored,
             "left": progress.left,
             "failed": progress.failed,
-            **counts,
             **{name: job.result.get(name, 0) for name in JOB_COUNTS},
             "lost_in_all": run.lost,
+            **counts,
         }
 
     def show(self, data: dict[str, Any]) -> None:

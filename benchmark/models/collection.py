@@ -73,7 +73,21 @@ class EndpointFailure(models.Model):
 
 
 class CollectionRun(EndpointRun):
-    """One response to each prompt."""
+    """One response to each prompt.
+
+    Of several samples each is a run with a collection and a seed of its own. ``sample`` is its number from 1 on, None
+    where there is one alone, and ``first`` the run of the first sample, None in that run itself. One job fills them.
+    """
+
+    first = models.ForeignKey(
+        "self",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="further_samples",
+        verbose_name=_("first sample"),
+    )
+    sample = models.PositiveSmallIntegerField(_("sample"), null=True, blank=True)
 
     objects = StudyOfDatasetManager()
 
@@ -81,7 +95,8 @@ class CollectionRun(EndpointRun):
         verbose_name = _("response collection")
         verbose_name_plural = _("response collections")
         constraints = [
-            models.UniqueConstraint(fields=["model", "dataset", "collection"], name="collection_run_once")
+            models.UniqueConstraint(fields=["model", "dataset", "collection"], name="collection_run_once"),
+            models.UniqueConstraint(fields=["first", "sample"], name="collection_sample_once"),
         ]
 
 

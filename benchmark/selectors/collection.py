@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 
@@ -50,6 +51,40 @@ def compute_progress(run: CollectionRun) -> CollectionProgress:
     collected, cut = CollectedResponse.objects.filter(run=run), Count("pk", filter=Q(finish_reason=CUT))
     measures = measure_run(run, collected, list_failures(run), run.pending.all(), cut=cut)
     return CollectionProgress(**measures, made=measures["answers"])
+
+
+def list_samples(run: CollectionRun) -> list[CollectionRun]:
+    """The runs that were begun together for several samples of each prompt, or this one alone."""
+    first = run.first_id or run.pk
+    runs = CollectionRun.objects.select_related("model", "dataset", "collection", "job")
+    return list(runs.filter(Q(pk=first) | Q(first=first)).order_by("sample"))
+
+
+def list_runs_of_job(run: CollectionRun, payload: Mapping[str, Any]) -> list[CollectionRun]:
+    """Those that a job of this run with this payload fills, in their order."""
+    samples = payload.get("samples", 1)
+    return list_samples(run)[:samples] if samples > 1 else [run]
+
+
+def compute_samples_progress(runs: Sequence[CollectionRun]) -> CollectionProgress:
+    """Of one run or more together."""
+    parts = [compute_progress(run) for run in runs]
+    counts = ("prompts", "stored", "made", "answers", "failed", "pending", "retries", "cut")
+    sums = {name: sum(getattr(part, name) for part in parts) for name in counts}
+    seconds = sum(run.seconds for run in runs)
+    rate = sums["answers"] / seconds if seconds and sums["answers"] else None
+    return replace(
+        parts[0],
+        **sums,
+        prompt_tokens=_sum_known([part.prompt_tokens for part in parts]),
+        completion_tokens=_sum_known([part.completion_tokens for part in parts]),
+        per_second=rate,
+    )
+
+
+def _sum_known(numbers: Sequence[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
 
 
 @dataclass(frozen=True)

@@ -178,6 +178,6 @@ def leave_unanswered(run: EndpointRun, failures: QuerySet[M]) -> QuerySet[M]:
     return failures.filter(prompt__in=waiting).select_related("prompt").order_by("prompt")
 
 
-def list_jobs(run: EndpointRun, kind: str) -> list[Job]:
-    """Every job that was at it, the newest first."""
-    return list(Job.objects.filter(kind=kind, payload__run=run.pk).order_by("-pk"))
+def list_jobs(runs: Sequence[int], kind: str) -> list[Job]:
+    """Every job that was at one of these runs, the newest first."""
+    return list(Job.objects.filter(kind=kind, payload__run__in=runs).order_by("-pk"))

@@ -26,9 +26,15 @@ from benchmark.domain.llm_client import (
     find_key,
     send_requests,
 )
-from benchmark.domain.llm_client.settings import build_question, check_settings, select_parameters
+from benchmark.domain.llm_client.settings import (
+    build_question,
+    build_sample_settings,
+    check_samples,
+    check_settings,
+    select_parameters,
+)
 from benchmark.models import CollectedResponse, CollectionRun, DialogueRun, FailedRequest, PendingRequest
-from benchmark.selectors.collection import list_texts_to_ask
+from benchmark.selectors.collection import list_runs_of_job, list_samples, list_texts_to_ask
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 from benchmark.services.endpoint_runs import (
     CONCURRENCY,
@@ -53,6 +59,7 @@ def start_collection(
     dataset: Dataset,
     endpoint: str,
     collection: str = "",
+    samples: int = 1,
     served_model: str = "",
     settings: Mapping[str, Any] | None = None,
     concurrency: int = CONCURRENCY,
@@ -64,6 +71,10 @@ def start_collection(
 
     The model and the collection are made if they are new. Only prompts without a response in the collection are asked,
     whoever put the others in. ``concurrency`` and ``timeout`` may differ each time: no response depends on them.
+
+    Of several ``samples`` each is a run in a collection of its own, ``collection`` with its number behind it; a seed
+    counts up from one to the next. One job fills them in turn. Begun for more samples than before, those come to them;
+    for fewer, the others are left alone. The result is the first one's run.
     """
     if actor is not None:
         refuse_sealed_dataset(actor, dataset)
@@ -77,44 +88,63 @@ def start_collection(
     refuse_borrowed(dataset)
     if not dataset.prompts.exists():
         raise AssayError(N_("The dataset {name} has no prompts; import them first."), name=dataset.name)
+    check_samples(samples, collection, checked_settings)
     evaluated, _made = EvaluatedModel.objects.get_or_create(name=model)
-    place, _made = Collection.objects.get_or_create(name=collection)
+    values: dict[str, Any] = {"endpoint": url, "served_model": endpoint_model}
+    if samples == 1:
+        place, _made = Collection.objects.get_or_create(name=collection)
+        values["settings"] = checked_settings
+        return _start_job(
+            [_get_or_make_run(evaluated, dataset, place, values, actor)], concurrency, timeout, actor, send
+        )
+    runs: list[CollectionRun] = []
+    for sample in range(1, samples + 1):
+        place, _made = Collection.objects.get_or_create(name=check_printable_name(f"{collection}-{sample}"))
+        values["settings"] = check_settings(build_sample_settings(checked_settings, sample))
+        run = _get_or_make_run(evaluated, dataset, place, values, actor)
+        run.first, run.sample = runs[0] if runs else None, sample
+        run.save(update_fields=["first", "sample"])
+        runs.append(run)
+    return _start_job(runs, concurrency, timeout, actor, send)
+
+
+def _get_or_make_run(
+    model: EvaluatedModel,
+    dataset: Dataset,
+    collection: Collection,
+    values: Mapping[str, Any],
+    actor: Person | None,
+) -> CollectionRun:
+    """Conflict where it was begun otherwise than with these ``values``."""
     run, made = CollectionRun.objects.get_or_create(
-        model=evaluated,
-        dataset=dataset,
-        collection=place,
-        defaults={
-            "endpoint": url,
-            "served_model": endpoint_model,
-            "settings": checked_settings,
-            "created_by": actor,
-        },
+        model=model, dataset=dataset, collection=collection, defaults={**values, "created_by": actor}
     )
     if not made:
         check_unchanged(
             run,
             {"endpoint": run.endpoint, "model": run.served_model, **run.settings},
-            {"endpoint": url, "model": endpoint_model, **checked_settings},
+            {"endpoint": values["endpoint"], "model": values["served_model"], **values["settings"]},
         )
-    elif DialogueRun.objects.filter(model=evaluated, dataset=dataset, collection=place).exists():
+    elif DialogueRun.objects.filter(model=model, dataset=dataset, collection=collection).exists():
         raise Conflict(N_("{run} is a run of dialogues; name another collection."), run=str(run))
-    return _start_job(run, concurrency, timeout, actor, send)
+    return run
 
 
 @transaction.atomic
 def resume_collection(*, run: CollectionRun, actor: Person | None = None, send: bool = True) -> CollectionRun:
-    """Ask again for whatever lacks a response."""
+    """Ask again for whatever lacks a response, in all samples where there are several."""
     if actor is not None:
         refuse_sealed_dataset(actor, run.dataset)
     find_key(run.endpoint)
-    return _start_job(run, run.concurrency, run.timeout, actor, send)
+    return _start_job(list_samples(run), run.concurrency, run.timeout, actor, send)
 
 
 def _start_job(
-    run: CollectionRun, concurrency: int, timeout: float, actor: Person | None, send: bool
+    runs: Sequence[CollectionRun], concurrency: int, timeout: float, actor: Person | None, send: bool
 ) -> CollectionRun:
     return start_job(
-        run,
+        runs[0],
+        further=runs[1:],
         kind=KIND,
         subject="collecting",
         concurrency=concurrency,
@@ -129,7 +159,7 @@ def execute_collection(context: jobs.JobContext) -> dict[str, Any]:
     run = CollectionRun.objects.select_related("model", "dataset", "collection").get(
         pk=context.payload["run"]
     )
-    return _Collector(run, context).work()
+    return _Collector(list_runs_of_job(run, context.payload), context).work()
 
 
 class _Collector(EndpointJob[CollectionRun]):
@@ -151,7 +181,7 @@ class _Collector(EndpointJob[CollectionRun]):
             yield build_question(prompt, text, self._run.settings)
 
     def _record_outcomes(self, batch: Sequence[Outcome], totals: RequestTotals) -> None:
-        self._totals = totals
+        self._record_totals(totals)
         if batch:
             answers = [outcome for outcome in batch if isinstance(outcome, EndpointAnswer)]
             failures = [outcome for outcome in batch if isinstance(outcome, RequestFailure)]

@@ -207,7 +207,7 @@ class _DialogueMaker(EndpointJob[DialogueRun]):
     rate_name = N_("turns a second")
 
     def __init__(self, run: DialogueRun, context: jobs.JobContext) -> None:
-        super().__init__(run, context)
+        super().__init__([run], context)
         self._script = build_script(run)
         self._dialogues: dict[int, OpenDialogue] = {}
         self._open_turns = 0
@@ -244,7 +244,7 @@ class _DialogueMaker(EndpointJob[DialogueRun]):
         return DirectedQuestion(role, ChatQuestion(dialogue.prompt, messages))
 
     def _record_outcomes(self, batch: Sequence[Outcome], totals: RequestTotals) -> list[DirectedQuestion]:
-        self._totals = totals
+        self._record_totals(totals)
         questions = []
         if batch:
             answers = [outcome for outcome in batch if isinstance(outcome, EndpointAnswer)]

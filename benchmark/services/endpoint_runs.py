@@ -27,7 +27,7 @@ from django.db.models import F, Model
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict
-from annotation.models import Person, Prompt, Response
+from annotation.models import Job, Person, Prompt, Response
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.jobs import is_abandoned
@@ -121,23 +121,24 @@ def start_job(
     timeout: float,
     actor: Person | None,
     send: bool,
+    further: Sequence[R] = (),
     **details: Any,
 ) -> R:
-    """Enqueue a job that goes on with the run; Conflict while another is at it. ``subject`` and ``details`` are for the
-    audit trail.
+    """Enqueue a job that goes on with the run, and with the ``further`` samples; Conflict while another is at any of
+    them. ``subject`` and ``details`` are for the audit trail.
     """
-    rows = type(run)._default_manager
-    locked = rows.select_for_update(of=("self",)).select_related("job").get(pk=run.pk)
-    if locked.job is not None and not locked.job.is_over:
-        if not is_abandoned(locked.job):
-            raise Conflict(
-                N_("{run} is being collected now; wait until that is done, or cancel it."), run=str(run)
-            )
+    runs = [run, *further]
+    for job in _lock_open_jobs(runs):
         # Its process was killed, and there may be no worker that sweeps.
-        jobs.cancel(job=locked.job, actor=actor)
-    job = jobs.enqueue(kind=kind, payload={"run": run.pk}, title=str(run)[:200], actor=actor, send=send)
-    run.job, run.concurrency, run.timeout, run.finished_at = job, concurrency, timeout, None
-    run.save(update_fields=["job", "concurrency", "timeout", "finished_at"])
+        jobs.cancel(job=job, actor=actor)
+    payload, title = {"run": run.pk}, str(run)
+    if further:
+        payload["samples"], title = len(runs), f"{title} – {further[-1].collection}"
+        details["samples"] = len(runs)
+    job = jobs.enqueue(kind=kind, payload=payload, title=title[:200], actor=actor, send=send)
+    for each in runs:
+        each.job, each.concurrency, each.timeout, each.finished_at = job, concurrency, timeout, None
+        each.save(update_fields=["job", "concurrency", "timeout", "finished_at"])
     record(
         actor=actor,
         verb=kind,
@@ -152,6 +153,23 @@ def start_job(
         **details,
     )
     return run
+
+
+def _lock_open_jobs(runs: Sequence[R]) -> list[Job]:
+    """Lock the runs; the jobs of processes that died at them. Conflict where one is at work."""
+    rows = type(runs[0])._default_manager.select_for_update(of=("self",))
+    names = ("job", "model", "dataset", "collection")
+    locked = rows.select_related(*names).filter(pk__in=[run.pk for run in runs]).order_by("pk")
+    open_jobs: dict[int, Job] = {}
+    for run in locked:
+        if run.job is None or run.job.is_over:
+            continue
+        if not is_abandoned(run.job):
+            raise Conflict(
+                N_("{run} is being collected now; wait until that is done, or cancel it."), run=str(run)
+            )
+        open_jobs[run.job.pk] = run.job
+    return list(open_jobs.values())
 
 
 def create_responses(run: EndpointRun, responses: Sequence[Response]) -> list[Response]:
@@ -195,26 +213,32 @@ def build_failure(failure: RequestFailure) -> dict[str, Any]:
 
 
 class EndpointJob(ABC, Generic[R]):
-    """One job at work on one run."""
+    """One job at work on one run, or on the samples of a gathering, one after another: its counts are of all."""
 
     pending_model: ClassVar[type[Model]]
     """The rows of what is under way, unique by run and prompt."""
     rate_name: ClassVar[str]
 
-    def __init__(self, run: R, context: jobs.JobContext) -> None:
-        self._run, self._context = run, context
+    def __init__(self, runs: Sequence[R], context: jobs.JobContext) -> None:
+        self._runs, self._run, self._context = runs, runs[0], context
         self._answers = self._failures = self._replaced = self._already = self._lost = self._pending = 0
-        self._totals, self._counted = RequestTotals(), RequestTotals()
+        self._totals = self._counted = self._totals_before = RequestTotals()
         self._began = self._ticked = time.monotonic()
         self._reported = self._pointed = 0.0
-        self._prompts = Prompt.objects.filter(dataset=run.dataset_id).count()
+        self._prompts = len(runs) * Prompt.objects.filter(dataset=runs[0].dataset_id).count()
         self._stored = 0
         self._recent: deque[tuple[float, int]] = deque()
 
     def work(self) -> dict[str, Any]:
         """Ask for what is not stored; the result of the job."""
+        self._stored = sum(list_collection_responses(run).count() for run in self._runs)
+        for run in self._runs:
+            self._run, self._totals_before = run, self._totals
+            self._work_on_run()
+        return self._make_result()
+
+    def _work_on_run(self) -> None:
         self._retry_write(self._count_lost)
-        self._stored = list_collection_responses(self._run).count()
         try:
             self._ask()
         except jobs.LostJob:
@@ -223,7 +247,6 @@ class EndpointJob(ABC, Generic[R]):
             self._retry_write(self._count_lost)
             raise
         self._retry_write(self._finish)
-        return self._make_result()
 
     @abstractmethod
     def _ask(self) -> None:
@@ -232,6 +255,10 @@ class EndpointJob(ABC, Generic[R]):
     def _compute_share(self) -> float:
         """How much of the run is done, 0 to 1."""
         return self._stored / max(1, self._prompts)
+
+    def _record_totals(self, totals: RequestTotals) -> None:
+        """What was sent for this run comes to what was sent for those before it."""
+        self._totals = self._totals_before.add(totals)
 
     def _record_sent(self, prompts: Sequence[int]) -> None:
         self._retry_write(lambda: self._store_pending(prompts))

@@ -32,6 +32,7 @@ from benchmark.selectors.collection import (
     list_failures,
     list_rates,
     list_sample,
+    list_samples,
 )
 from benchmark.selectors.endpoint_runs import build_run_rows, list_jobs
 from benchmark.services.collection import KIND, resume_collection, start_collection
@@ -93,7 +94,7 @@ def collection_run(request: HttpRequest, number: str) -> HttpResponse:
         "page": failures,
         "pages": failures.paginator.get_elided_page_range(failures.number),
         "sample": list_sample(run),
-        "jobs": list_jobs(run, KIND),
+        "jobs": list_jobs(sorted({run.pk, run.first_id or run.pk}), KIND),
     }
     return render(request, "benchmark/collection/run.html", context)
 
@@ -118,10 +119,14 @@ def collection_resume(request: HttpRequest, number: str) -> HttpResponse:
 
 
 def _live_context(run: CollectionRun) -> dict[str, Any]:
-    progress = compute_progress(run)
-    return build_live_context(
-        run, progress, "responses a second", done=progress.stored, total=progress.prompts
-    )
+    """``samples`` are those that go on together with this one, itself among them; ``left`` is of all of them."""
+    progress, samples = compute_progress(run), []
+    done, total = progress.stored, progress.prompts
+    if run.sample is not None:
+        samples = build_run_rows(list_samples(run))
+        done, total = sum(row.stored for row in samples), sum(row.prompts for row in samples)
+    context = build_live_context(run, progress, "responses a second", done=done, total=total)
+    return {**context, "samples": samples, "left": total - done}
 
 
 def _scale_times(rates: list[StretchRate]) -> tuple[str, list[StretchRate]]:

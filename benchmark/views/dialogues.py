@@ -110,7 +110,7 @@ def dialogue_run(request: HttpRequest, number: str) -> HttpResponse:
         "openings": _list_texts(run.openings),
         "reasons": [(role, reason, n, reason == CUT) for role, reason, n in count_finish_reasons(run)],
         "served": count_served_models(run),
-        "jobs": list_jobs(run, DIALOGUES_JOB),
+        "jobs": list_jobs([run.pk], DIALOGUES_JOB),
     }
     return render(request, "benchmark/dialogues/run.html", context)
 

@@ -78,6 +78,16 @@ class RequestTotals:
     limited: int = 0
     pause: str = ""
 
+    def add(self, other: RequestTotals) -> RequestTotals:
+        """Both together; ``other`` is the later one, and says what holds everything back now."""
+        return RequestTotals(
+            self.requests + other.requests,
+            self.retries + other.retries,
+            self.waited + other.waited,
+            self.limited + other.limited,
+            other.pause,
+        )
+
 
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 """An answer's body is read up to here; what is longer is refused."""

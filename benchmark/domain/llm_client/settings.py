@@ -10,10 +10,13 @@ from annotation.core.errors import N_, AssayError
 from benchmark.domain.llm_client.protocol import RESERVED, ChatQuestion, replace_unstorable
 
 SYSTEM = "system"
+SEEDS = ("seed", "random_seed")
+"""Under these names an endpoint takes the seed."""
 """The one setting that is no parameter of a request: the message that stands before the prompt."""
 MAX_SETTINGS_CHARACTERS = 50_000
 MAX_SYSTEM_CHARACTERS = 40_000
 MAX_STOPS = 16
+MAX_SAMPLES = 100
 MAX_INTEGER = 2**53
 """A whole number beyond is not kept by every reader of JSON."""
 SECRETS = frozenset(
@@ -54,6 +57,35 @@ def check_settings(settings: Mapping[str, Any], *, key: str | None = None) -> di
             N_("The settings hold the endpoint's key; it comes from the environment alone and is not kept.")
         )
     return checked
+
+
+def build_sample_settings(settings: Mapping[str, Any], sample: int) -> dict[str, Any]:
+    """The settings of a sample, from 1 on: the seed counts up, since the same one may give the same response."""
+    return {
+        name: value + sample - 1 if name in SEEDS and _is_integer(value, -MAX_INTEGER) else value
+        for name, value in settings.items()
+    }
+
+
+def check_samples(samples: int, collection: str, settings: Mapping[str, Any]) -> None:
+    """AssayError where so many responses to each prompt cannot be kept, or would all be the same."""
+    if not 1 <= samples <= MAX_SAMPLES:
+        raise AssayError(
+            N_("Gather 1 to {most} samples of each prompt, not {number}."), most=MAX_SAMPLES, number=samples
+        )
+    if samples == 1:
+        return
+    if not collection:
+        raise AssayError(
+            N_("Name the collection: several samples are kept as NAME-1 to NAME-{number}."), number=samples
+        )
+    if settings.get("temperature") == 0:
+        raise AssayError(
+            N_(
+                "At temperature 0 all samples of a prompt are the same response; set a higher temperature, or"
+                " gather one sample."
+            )
+        )
 
 
 def select_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:

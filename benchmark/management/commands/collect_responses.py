@@ -11,13 +11,13 @@ from benchmark.management.endpoint_command import (
     read_settings,
 )
 from benchmark.models import CollectionRun
-from benchmark.selectors.collection import compute_progress, count_texts
+from benchmark.selectors.collection import compute_samples_progress, count_texts, list_runs_of_job
 from benchmark.selectors.endpoint_runs import RunProgress
 from benchmark.services.collection import start_collection
 
 
 class Command(EndpointCommand):
-    unit = "prompts"
+    unit = "responses"
     progress_formats = {
         "responses a second": "{:.1f}/s",
         "retries": "{:.0f} retries",
@@ -35,6 +35,12 @@ class Command(EndpointCommand):
         parser.add_argument(
             "--collection", default="", help="where the responses are kept (default: the unnamed collection)"
         )
+        parser.add_argument(
+            "--samples",
+            type=int,
+            default=1,
+            help="responses to each prompt: kept in the collections NAME-1, NAME-2 .. of --collection NAME",
+        )
         parser.add_argument("--served-model", default="", help="its name there (default: that of --model)")
         add_settings_arguments(parser)
         parser.add_argument("--system", metavar="TEXT|@FILE", help="the message before each prompt")
@@ -46,6 +52,7 @@ class Command(EndpointCommand):
             dataset=get_dataset(options["dataset"]),
             endpoint=options["endpoint"],
             collection=options["collection"],
+            samples=options["samples"],
             served_model=options["served_model"],
             settings=read_settings(options),
             concurrency=options["concurrency"],
@@ -54,12 +61,19 @@ class Command(EndpointCommand):
         )
 
     def measure_run(self, run: CollectionRun) -> tuple[RunProgress, Mapping[str, Any]]:
-        progress = compute_progress(run)
-        return progress, {"cut": progress.cut, "replaced": count_texts(run).replaced}
+        assert run.job is not None
+        runs = list_runs_of_job(run, run.job.payload)
+        progress = compute_samples_progress(runs)
+        counts = {"cut": progress.cut, "replaced": sum(count_texts(each).replaced for each in runs)}
+        if len(runs) > 1:
+            counts["lost_in_all"] = sum(each.lost for each in runs)
+        return progress, {**counts, "collections": [each.collection.name for each in runs]}
 
     def show_counts(self, data: Mapping[str, Any]) -> None:
+        samples = len(data["collections"])
+        noun = "prompts have a response" if samples == 1 else f"responses in {samples} samples are stored"
         self.stdout.write(
-            f"{data['stored']} of {data['prompts']} prompts have a response; {data['answers']} came now,"
+            f"{data['stored']} of {data['prompts']} {noun}; {data['answers']} came now,"
             f" {data['requests']} requests, {data['retries']} retries, {data['failed']} without an answer"
         )
         if data["cut"]:

@@ -38,7 +38,14 @@ from annotation.services import jobs
 from annotation.services.people.people import set_roles
 from annotation.services.studies import find_or_make_study
 from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
-from benchmark.selectors.collection import compute_progress, count_texts, list_rates, list_texts_to_ask
+from benchmark.selectors.collection import (
+    compute_progress,
+    compute_samples_progress,
+    count_texts,
+    list_rates,
+    list_samples,
+    list_texts_to_ask,
+)
 from benchmark.services import collection, endpoint_runs
 from benchmark.services.collection import resume_collection, start_collection
 from tests.annotation.views.test_jobs import Workers, wait_for
@@ -56,6 +63,7 @@ from tests.benchmark.endpoint import (
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 CLOSED = "http://127.0.0.1:9/v1"
+SAMPLED: dict[str, Any] = {"collection": "C", "samples": 3, "settings": {"temperature": 0.7, "seed": 7}}
 
 
 def polite(messages: Messages, _request: Any) -> Reply:
@@ -224,10 +232,11 @@ def test_one_job_at_a_time(prompts: Dataset):
             attempt()
 
 
-def test_the_same_goes_on_at_once_after_its_process_was_killed(prompts: Dataset):
+@pytest.mark.parametrize("changes", [{}, SAMPLED])
+def test_the_same_goes_on_at_once_after_its_process_was_killed(prompts: Dataset, changes: dict[str, Any]):
     """There may be no worker whose sweep finds that out."""
     with local_endpoint(polite) as url:
-        run, job = collect(prompts, url)
+        run, job = collect(prompts, url, **changes)
         gone = subprocess.Popen([sys.executable, "-c", ""])
         gone.wait()
         running = {"state": Job.State.RUNNING, "heartbeat": timezone.now(), "finished_at": None}
@@ -530,6 +539,159 @@ def test_the_database_keeps_each_of_them_once(prompts: Dataset):
         assert connection.vendor != "postgresql" or name in str(refusal.value)
 
 
+# Several samples of each prompt.
+
+
+def count_texts_by_collection() -> dict[str, int]:
+    return dict(Counter(Response.objects.values_list("collection__name", flat=True)))
+
+
+def echo_seed(messages: Messages, request: Any) -> Reply:
+    return f"{messages[-1]['content']} {request.get('seed', 'no seed')}"
+
+
+def test_samples_are_collections_with_seeds_of_their_own_filled_by_one_job(prompts: Dataset):
+    with local_endpoint(echo_seed, latency=0.02) as url:
+        run, job = collect(prompts, url, **SAMPLED)
+    assert (job.state, job.progress, Job.objects.count()) == ("done", 1, 1)
+    assert job.title == "Asked-7B: asked C-1 – C-3"
+    runs = list(CollectionRun.objects.order_by("sample"))
+    assert [(each.collection.name, each.sample, each.first_id) for each in runs] == [
+        ("C-1", 1, None),
+        ("C-2", 2, run.pk),
+        ("C-3", 3, run.pk),
+    ]
+    assert run == runs[0]
+    assert [each.settings["seed"] for each in runs] == [7, 8, 9]
+    assert {each.job_id for each in runs} == {job.pk}
+    assert all(each.finished_at is not None and each.seconds > 0 and each.requests == 12 for each in runs)
+    assert (job.result["prompts"], job.result["answers"], job.result["requests"]) == (36, 36, 36)
+    assert count_texts_by_collection() == {"C-1": 12, "C-2": 12, "C-3": 12}
+    assert set(
+        Response.objects.filter(prompt__key="p3").values_list("collection__name", "text", "collected__run")
+    ) == {(each.collection.name, f"Question 3? {6 + each.sample}", each.pk) for each in runs}
+    # No collection has the bare name.
+    assert not Collection.objects.filter(name="C").exists()
+    assert AuditEvent.objects.get(verb="collect_responses").data["samples"] == 3
+
+
+def test_no_more_are_asked_at_once_for_several_samples(prompts: Dataset):
+    with local_endpoint(echo_seed, latency=0.02) as url:
+        collect(prompts, url, concurrency=2, **SAMPLED)
+        at = sorted(request.at for request in url.requests)
+    # Two at once, each 20 ms: 36 take 18 turns.
+    assert at[-1] - at[0] >= 16 * 0.02
+
+
+def test_without_a_seed_none_is_sent_and_other_names_of_it_count_up_too(prompts: Dataset):
+    with local_endpoint(echo_seed) as url:
+        collect(prompts, url, collection="A", samples=2)
+        assert {"seed" in request.request for request in url.requests} == {False}
+        before = len(url.requests)
+        collect(prompts, url, collection="B", samples=2, settings={"random_seed": 1, "top_k": 5})
+        settings_sent = {
+            (request.request["random_seed"], request.request["top_k"]) for request in url.requests[before:]
+        }
+    assert settings_sent == {(1, 5), (2, 5)}
+
+
+def test_samples_go_on_together_and_only_for_what_lacks(prompts: Dataset):
+    broken = {("Question 2?", 7), ("Question 5?", 9)}
+
+    def policy(messages: Messages, request: Any) -> Reply:
+        is_broken = (messages[-1]["content"], request["seed"]) in broken
+        return (400, {}, {"error": {"message": "no"}}) if is_broken else echo_seed(messages, request)
+
+    with local_endpoint(policy) as url:
+        run, job = collect(prompts, url, **SAMPLED)
+        assert (job.result["answers"], job.result["failures"]) == (34, 2)
+        assert [each.finished_at is not None for each in list_samples(run)] == [False, True, False]
+        broken.clear()
+        before = len(url.requests)
+        last = CollectionRun.objects.get(sample=3)
+        # From whichever of them.
+        resumed, job = finished(resume_collection(run=last, send=False))
+        assert (resumed.pk, job.result["answers"]) == (run.pk, 2)
+        repeated = [(request.prompt, request.request["seed"]) for request in url.requests[before:]]
+        assert repeated == [("Question 2?", 7), ("Question 5?", 9)]
+        before = len(url.requests)
+        _run, job = collect(prompts, url, **SAMPLED)
+        assert (job.state, len(url.requests)) == ("done", before)
+        _run, job = collect(prompts, url, **SAMPLED | {"samples": 5})
+        assert {request.request["seed"] for request in url.requests[before:]} == {10, 11}
+        assert compute_samples_progress(list_samples(run)).stored == 60
+        before = len(url.requests)
+        _run, job = collect(prompts, url, **SAMPLED | {"samples": 2})
+        assert (job.result["prompts"], len(url.requests), CollectionRun.objects.count()) == (24, before, 5)
+    assert all(each.finished_at is not None for each in list_samples(run))
+    assert max(Counter((request.prompt, request.request["seed"]) for request in url.requests).values()) == 2
+
+
+def test_a_collection_of_the_same_name_and_settings_becomes_a_sample_and_another_one_refuses(
+    prompts: Dataset,
+):
+    with local_endpoint(echo_seed) as url:
+        single, _job = collect(prompts, url, collection="C-2", settings={"temperature": 0.7, "seed": 8})
+        before = len(url.requests)
+        run, job = collect(prompts, url, **SAMPLED)
+        assert job.result["answers"] == 24
+        assert {request.request["seed"] for request in url.requests[before:]} == {7, 9}
+        single.refresh_from_db()
+        assert (single.first_id, single.sample) == (run.pk, 2)
+        collect(prompts, url, collection="D-2", settings={"temperature": 1})
+        with pytest.raises(Conflict, match="seed: - ≠ 8"):
+            collect(prompts, url, **SAMPLED | {"collection": "D"})
+    assert not Collection.objects.filter(name="D-1").exists()
+
+
+def test_one_job_at_a_time_of_all_samples(prompts: Dataset):
+    options: dict[str, Any] = {"model": "M", "dataset": prompts, "endpoint": CLOSED, "send": False}
+    start_collection(**options, **SAMPLED)
+    single = {"collection": "C-3", "settings": {"temperature": 0.7, "seed": 9}}
+    for attempt in (
+        lambda: start_collection(**options, **SAMPLED),
+        lambda: start_collection(**options, **single),
+        lambda: resume_collection(run=CollectionRun.objects.get(sample=2)),
+    ):
+        with pytest.raises(Conflict, match="being collected now"):
+            attempt()
+    Job.objects.update(state="done")
+    start_collection(**options, **single)
+    with pytest.raises(Conflict, match=r"M: asked C-3 is being collected now"):
+        start_collection(**options, **SAMPLED)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"samples": 0}, "1 to 100 samples of each prompt, not 0"),
+        ({"samples": 101}, "1 to 100"),
+        ({"collection": ""}, "Name the collection: several samples are kept as NAME-1 to NAME-3"),
+        ({"collection": "x" * 99}, "cannot be a name"),
+        ({"settings": {"temperature": 0}}, "At temperature 0 all samples of a prompt are the same response"),
+        ({"settings": {"temperature": 0.0, "seed": 1}}, "set a higher temperature, or gather one sample"),
+        ({"settings": {"seed": 2**53 - 1}}, "seed must be a whole number"),
+    ],
+)
+def test_samples_that_cannot_be_are_refused_at_once(prompts: Dataset, changes: dict[str, Any], words: str):
+    options: dict[str, Any] = {"model": "M", "dataset": prompts, "endpoint": CLOSED, "send": False}
+    with pytest.raises(AssayError, match=words):
+        start_collection(**options | SAMPLED | changes)
+    assert not CollectionRun.objects.exists()
+    assert not Collection.objects.exists()
+    assert not Job.objects.exists()
+
+
+def test_one_sample_may_have_temperature_0(prompts: Dataset):
+    with local_endpoint(polite) as url:
+        run, _job = collect(prompts, url, settings={"temperature": 0})
+    assert (run.sample, run.collection.name, compute_samples_progress([run])) == (
+        None,
+        "",
+        compute_progress(run),
+    )
+
+
 # The command.
 
 
@@ -558,6 +720,28 @@ def test_the_command_collects_and_tells(prompts: Dataset, tmp_path: Path):
     assert code == 0
     assert (data["state"], data["stored"], data["left"], data["lost_in_all"]) == ("done", 12, 0, 0)
     assert CollectionRun.objects.get().settings["top_k"] == 3
+
+
+def test_the_command_gathers_samples_and_counts_all_of_them(prompts: Dataset):
+    def policy(messages: Messages, request: Any) -> Reply:
+        is_broken = messages[-1]["content"] == "Question 1?" and request["seed"] == 2
+        return (400, {}, {"error": {"message": "no"}}) if is_broken else echo_seed(messages, request)
+
+    with local_endpoint(policy) as url:
+        arguments = ("--model", "M", "--endpoint", url, "--dataset", "asked", "--collection", "C")
+        options = (*arguments, "--samples", "2", "--temperature", "1", "--seed", "1")
+        data, code = run_endpoint_command("collect_responses", *options)
+        out, err = StringIO(), StringIO()
+        with pytest.raises(SystemExit):
+            call_command("collect_responses", *options[:-1], "5", stdout=out, stderr=err)
+        assert "C-1 was begun otherwise (seed: 1 ≠ 5)" in err.getvalue()
+        out, err = StringIO(), StringIO()
+        call_command("collect_responses", *options, stdout=out, stderr=err)
+    assert code == 0
+    assert (data["prompts"], data["stored"], data["left"], data["failed"]) == (24, 23, 1, 1)
+    assert (data["collections"], data["requests"], data["lost_in_all"]) == (["C-1", "C-2"], 24, 0)
+    assert "23 of 24 responses in 2 samples are stored" in out.getvalue()
+    assert "goes on with the 1 responses left" in err.getvalue()
 
 
 def test_the_command_leaves_it_to_a_worker_where_told(prompts: Dataset):
@@ -674,3 +858,42 @@ def test_killed_cancelled_and_cut_off_it_ends_with_exactly_one_response_each(wor
     repeats = sum(times - 1 for times in Counter(url.delivered).values())
     assert repeats <= run.lost <= 2 * at_once
     assert {request.status for request in url.requests} >= {0, 200, 429}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_samples_of_a_killed_worker_are_gathered_to_the_end_and_nothing_stored_is_asked_again(
+    workers: Workers,
+):
+    number, at_once = 60, 4
+    dataset = ask_dataset(number)
+
+    def count(sample: int) -> int:
+        return Response.objects.filter(collected__run__sample=sample).count()
+
+    with local_endpoint(echo_seed, latency=0.1) as url:
+        first = workers.start()
+        start_collection(model="M", dataset=dataset, timeout=5, endpoint=url, concurrency=at_once, **SAMPLED)
+        wait_for(lambda: count(2) > 20, first, seconds=180, log=workers.log)
+        workers.kill(first)
+        stored = set(Response.objects.values_list("prompt__text", "collected__run__settings__seed"))
+        under_way = set(PendingRequest.objects.values_list("prompt__text", "run__settings__seed"))
+        assert count(1) == number
+        assert len(under_way) <= at_once
+        asked_before = len(url.requests)
+        second = workers.start()
+        wait_for(
+            lambda: Job.objects.get().state == "done" and count(3) == number,
+            second,
+            seconds=180,
+            log=workers.log,
+        )
+        repeated = [(request.prompt, request.request["seed"]) for request in url.requests[asked_before:]]
+    assert stored.isdisjoint(repeated)
+    assert count_texts_by_collection() == {"C-1": number, "C-2": number, "C-3": number}
+    runs = CollectionRun.objects.order_by("sample")
+    assert [run.lost for run in runs] == [0, len(under_way), 0]
+    assert all(run.finished_at is not None for run in runs)
+    assert not PendingRequest.objects.exists()
+    repeats = Counter((request.prompt, request.request["seed"]) for request in url.requests)
+    assert {key for key, times in repeats.items() if times > 1} <= under_way
+    assert CollectedResponse.objects.count() == Response.objects.count() == 3 * number

@@ -184,6 +184,12 @@ HOSTILE: list[dict[str, str]] = [
     {"timeout": "inf"},
     {"system": "x" * 40_001},
     {"stop": "\x00"},
+    {"samples": "0"},
+    {"samples": "101"},
+    {"samples": HUGE},
+    {"samples": "1.5"},
+    {"samples": "2", "collection": ""},
+    {"samples": "2", "temperature": "0"},
 ]
 
 
@@ -195,7 +201,53 @@ def test_hostile_forms_are_refused(prompt_dataset: Dataset, he: Person, client: 
         assert answer.status_code == 422, str(changes)[:60]
         assert not CollectionRun.objects.exists()
         assert not Job.objects.exists()
-        assert not Collection.objects.filter(name="second").exists()
+        assert not Collection.objects.filter(name__startswith="second").exists()
+
+
+@pytest.mark.parametrize(
+    ("language", "label", "refusal"),
+    [
+        ("en", "Samples of each prompt", "At temperature 0 all samples of a prompt are the same"),
+        ("zh-hans", "每条提示的采样数", "温度为 0 时"),
+    ],
+)
+def test_samples_from_the_page(
+    prompt_dataset: Dataset,
+    he: Person,
+    client: Client,
+    settings: Any,
+    language: str,
+    label: str,
+    refusal: str,
+):
+    client.force_login(he)
+    client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+    with local_endpoint(policy) as url:
+        settings.ASSAY_ENDPOINTS = {"local": url}
+        assert label in client.get(reverse("collecting-new")).content.decode()
+        fields = form(dataset=prompt_dataset.pk, samples="3", temperature="0", seed="5")
+        assert refusal in client.post(reverse("collecting-new"), fields).content.decode()
+        answer = client.post(reverse("collecting-new"), fields | {"temperature": "1"})
+        runs = list(CollectionRun.objects.order_by("sample"))
+        assert answer.headers["Location"] == reverse("collecting-run", args=[runs[0].pk])
+        assert [(run.collection.name, run.settings["seed"]) for run in runs] == [
+            ("second-1", 5),
+            ("second-2", 6),
+            ("second-3", 7),
+        ]
+        jobs.run(runs[0].job.pk)
+    for run in runs:
+        page = client.get(reverse("collecting-run", args=[run.pk])).content.decode()
+        # Of each sample one prompt got no answer; the bar and the button are of all of them.
+        assert 'value="15" max="18"' in page
+        assert all(other == run or reverse("collecting-run", args=[other.pk]) in page for other in runs)
+        if language == "en":
+            assert "15 of 18" in page
+            assert "Continue with 3 prompts" in page
+    before = Job.objects.count()
+    client.post(reverse("collecting-again", args=[runs[1].pk]))
+    assert Job.objects.count() == before + 1
+    assert len({run.job_id for run in CollectionRun.objects.all()}) == 1
 
 
 def test_numbers_that_are_none_are_not_found(he: Person, client: Client):
