@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from annotation.core.errors import N_, AssayError
+from annotation.core.errors import N_
 from annotation.domain.agreement.intervals import (
     EQUAL,
     MIN_DISPUTES,
@@ -33,52 +33,14 @@ from annotation.domain.agreement.patterns import (
     Value,
 )
 from annotation.domain.agreement.statistics import measure_agreement
+from annotation.domain.guidelines.entries import MAX_ENTRIES, NONE, list_choices
 
-MIN_ENTRIES, MAX_ENTRIES = 2, 5
-TIE, NONE_CHOSEN = -1, 0
-"""Among choices of the best entry, which are its place from 1 on: several are the best, and none is good enough."""
-CHOICES: tuple[Value, ...] = (TIE, NONE_CHOSEN, *range(1, MAX_ENTRIES + 1))
+CHOICES: tuple[Value, ...] = list_choices(MAX_ENTRIES, none=True, ties=True)
 CHOICE_STATISTICS = ("percent_agreement", "alpha_nominal")
 MIN_RANKED_PROMPTS = 15
 """W of fewer has no interval: ``tests/performance/concordance_coverage.py`` shows why."""
 FEW_RANKED_PROMPTS = "few_ranked_prompts"
 NO_RANKINGS = N_("No item was ranked by two people who did not tie all entries.")
-
-
-def read_ranking(value: Value) -> tuple[int, ...]:
-    """The rank of each entry, 1 the best, from a number whose digits these are: 213 ranks the second entry first.
-
-    Ranks are dense: 112 has two entries first and one second. AssayError where the number is no ranking.
-    """
-    if isinstance(value, bool) or not 1 <= value < 10**MAX_ENTRIES or int(value) != value:
-        raise _no_ranking(value)
-    ranks = tuple(map(int, str(int(value))))
-    if not _is_dense(ranks):
-        raise _no_ranking(value)
-    return ranks
-
-
-def write_ranking(ranks: Sequence[int]) -> int:
-    """The number that ``read_ranking`` reads."""
-    if not _is_dense(ranks):
-        raise _no_ranking("".join(map(str, ranks)))
-    return int("".join(map(str, ranks)))
-
-
-def _is_dense(ranks: Sequence[int]) -> bool:
-    return MIN_ENTRIES <= len(ranks) <= MAX_ENTRIES and set(ranks) == set(range(1, max(ranks) + 1))
-
-
-def _no_ranking(value: Value | str) -> AssayError:
-    return AssayError(
-        N_(
-            "{value} is no ranking: write the rank of each of {fewest} to {most} entries as a digit, 1 for the best"
-            " and no rank left out, as in 213 or, with a tie, 112."
-        ),
-        value=str(value)[:40],
-        fewest=MIN_ENTRIES,
-        most=MAX_ENTRIES,
-    )
 
 
 def compute_kendall_w(ranks: Sequence[Sequence[float]]) -> float | None:
@@ -204,4 +166,4 @@ def _leave_decided(patterns: Patterns | PromptCounts) -> Patterns | PromptCounts
 
 
 def _keep_entries(pattern: Pattern) -> Pattern:
-    return tuple(label if label is not None and label > NONE_CHOSEN else None for label in pattern)
+    return tuple(label if label is not None and label > NONE else None for label in pattern)

@@ -13,6 +13,7 @@ from annotation.domain.agreement import STATISTICS
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.agreement import FACETS, LabelPatterns, applicability_to_json, parse_groupings
+from annotation.selectors.agreement.slates import list_slate_agreement
 from annotation.selectors.agreement.weights import list_weighings, summarize_weighings
 from annotation.selectors.batches import get_batches
 from annotation.selectors.quality.adjudicators import measure_adjudicator_agreement
@@ -63,6 +64,7 @@ class Command(AssayCommand):
         return {
             "rows": [row.to_json() for row in patterns.report(groupings)],
             "not_applicable": [applicability_to_json(row) for row in patterns.list_applicability()],
+            "slates": [row.to_json() for row in list_slate_agreement(patterns)],
             "intra_rater": [row.row().to_json() for row in patterns.list_intra_rater()],
             "coverage": patterns.labels.coverage.to_json(),
             "adjudicators": {
@@ -84,6 +86,8 @@ class Command(AssayCommand):
         self._show_weighing(rows)
         for row in data["not_applicable"]:
             self.stdout.write(_describe_applicability(row))
+        for row in data["slates"]:
+            self.stdout.write(_describe_slates(row))
         for row in data["intra_rater"]:
             self.stdout.write(_describe_intra_rater(row))
         self.stdout.write(_describe_coverage(data["coverage"]))
@@ -117,6 +121,19 @@ def _describe_applicability(row: Mapping[str, Any]) -> str:
     pairs = f"n {row['n']}, differing {row['disputed']}"
     alpha = f"nominal alpha {_format_statistic(row['alpha_nominal'])}"
     return f"{row['criterion']}: {counts}; {pairs}, {alpha}"
+
+
+def _describe_slates(row: Mapping[str, Any]) -> str:
+    """Of entries of slates: the best of them with and without ties, or a ranking."""
+    if "kendall_w" in row:
+        w, chance = _format_statistic(row["kendall_w"]), format_decimal(row["chance"], 3)
+        return f"{row['criterion']}: Kendall's W {w} over {row['n']} slates (by chance {chance})"
+    parts = [
+        f"{name} {row[part]['n']}: agreement {_format_statistic(row[part]['percent_agreement'])}, nominal alpha"
+        f" {_format_statistic(row[part]['alpha_nominal'])}"
+        for part, name in (("every", "all labels"), ("decided", "without ties and none"))
+    ]
+    return f"{row['criterion']}: {'; '.join(parts)}"
 
 
 def _describe_intra_rater(row: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from annotation.selectors.agreement import (
     applicability_to_json,
     parse_narrowing,
 )
+from annotation.selectors.agreement.slates import list_slate_agreement
 from annotation.selectors.batches import list_readable_batches, open_readable_batches
 from annotation.selectors.quality.adjudicators import measure_adjudicator_agreement
 from annotation.views.access import act_required, person_of
@@ -72,6 +73,10 @@ def agreement(request: HttpRequest) -> HttpResponse:
         "has_labels": has_labels,
         "coverage": patterns.labels.coverage,
         "applicability": applicability,
+        "slates": [
+            (tab_query.words.criterion(row.counted.guideline, row.counted.criterion), row)
+            for row in list_slate_agreement(patterns)
+        ],
         "differ_on_applicability": any(row["disputed"] for row in applicability),
         "sealed": sealed_batches(person).count(),
         "batches": list_readable_batches(person).order_by("name"),

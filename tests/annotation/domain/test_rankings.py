@@ -11,26 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import friedmanchisquare, spearmanr
 
-from annotation.core.errors import AssayError
-from annotation.domain.agreement import FEW_DISPUTES, NO_VARIATION, Value, count_by_prompt
+from annotation.domain.agreement import FEW_DISPUTES, NO_VARIATION, count_by_prompt
 from annotation.domain.agreement.rankings import (
     CHOICES,
     FEW_RANKED_PROMPTS,
-    MAX_ENTRIES,
-    MIN_ENTRIES,
     NO_RANKINGS,
-    NONE_CHOSEN,
-    TIE,
     compute_kendall_w,
     measure_choices,
     measure_concordance,
-    read_ranking,
-    write_ranking,
 )
+from annotation.domain.guidelines.entries import NONE, TIE
 from tests.annotation.domain.test_agreement_oracles import drawn
 
 Table = list[list[int]]
@@ -217,42 +211,6 @@ def test_prompts_that_are_all_alike_give_no_interval():
     assert (w.value, w.low, w.high, w.no_interval) == (0, None, None, NO_VARIATION)
 
 
-@drawn
-@given(dense_ranks)
-@example((2, 1, 3))
-@example((1, 1, 2))
-@example((1, 1, 1, 1, 1))
-def test_a_ranking_is_read_as_it_is_written(ranks: tuple[int, ...]):
-    assert read_ranking(write_ranking(ranks)) == ranks
-    assert read_ranking(float(write_ranking(ranks))) == ranks
-
-
-def test_the_numbers_that_are_rankings_are_the_weak_orders():
-    """3, 13, 75 and 541 of two to five entries (Fubini's numbers)."""
-    readable = []
-    for number in range(60_000):
-        try:
-            readable.append(len(read_ranking(number)))
-        except AssayError:
-            continue
-    assert Counter(readable) == {2: 3, 3: 13, 4: 75, 5: 541}
-    assert (MIN_ENTRIES, MAX_ENTRIES) == (2, 5)
-
-
-@pytest.mark.parametrize(
-    "value", [1, 0, -12, 13, 22, 102, 113, 111112, 1.5, float("nan"), float("inf"), True]
-)
-def test_what_is_no_ranking_is_refused_with_the_mend(value: Value):
-    with pytest.raises(AssayError, match=r"is no ranking: write the rank of each of 2 to 5 entries"):
-        read_ranking(value)
-
-
-@pytest.mark.parametrize("ranks", [(), (1,), (1, 3), (0, 1), (2, 2), (1,) * 6, (-1, 1), (1, 12)])
-def test_ranks_that_are_not_dense_are_not_written(ranks: tuple[int, ...]):
-    with pytest.raises(AssayError, match="is no ranking"):
-        write_ranking(ranks)
-
-
 def compute_choices(rows: list[list[int]]) -> tuple[int, float | None, float | None]:
     """Units, percent agreement and nominal alpha from their definitions in fractions, label by label."""
     units = [row for row in rows if len(row) > 1]
@@ -274,7 +232,7 @@ def check_choices(rows: list[list[int]]) -> None:
     codes = np.array([[CHOICES.index(label) for label in row] for row in rows])
     by_prompt = measure_choices(count_by_prompt(codes, np.arange(len(rows)), CHOICES))
     by_unit = measure_choices(Counter(tuple(row) for row in rows))
-    decided = [[label for label in row if label > NONE_CHOSEN] for row in rows]
+    decided = [[label for label in row if label > NONE] for row in rows]
     for agreement, same, labels in (
         (by_prompt.every, by_unit.every, rows),
         (by_prompt.decided, by_unit.decided, decided),

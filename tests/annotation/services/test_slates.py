@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from uuid import uuid4
@@ -31,15 +32,18 @@ from annotation.models import (
 )
 from annotation.selectors.access import select_models
 from annotation.selectors.adjudication import build_dispute
+from annotation.selectors.agreement import LabelPatterns
+from annotation.selectors.agreement.slates import list_slate_agreement
 from annotation.selectors.assignments.items import build_item
 from annotation.selectors.datasets import list_dataset_rows, list_models
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.batches.batches import create_batch
+from annotation.services.guidelines import load_guideline
 from annotation.services.releases import cut_release
 from annotation.services.slates import SlateSpec, make_slates
-from tests.annotation.slates import MODELS, load_shipped, make_slate_batch
+from tests.annotation.slates import BEST, MODELS, load_shipped, make_slate_batch, slate_document
 from tests.support import label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db
@@ -114,10 +118,10 @@ def test_samples_of_one_model_stand_side_by_side() -> None:
     assert (made.counts.slates, made.incomplete, made.same) == (2, 0, 1)
     held = Response.objects.filter(slate__isnull=False).select_related("model")
     assert {response.model.name for response in held} == {"Hidden-13B@s-1 | Hidden-13B@s-2 | Hidden-13B@s-3"}
-    kept = make_slates(
+    all_slates = make_slates(
         SlateSpec(name="all", dataset=dataset, collections=["s-1", "s-2", "s-3"], keep_same=True)
     )
-    assert kept.counts.slates == 3
+    assert all_slates.counts.slates == 3
 
 
 @pytest.mark.parametrize(
@@ -177,9 +181,9 @@ def test_an_order_stays_when_an_item_comes_back(preference: Guideline, lin: Pers
     first = claim_next_task(batch=batch, person=lin)
     assert first is not None
     Assignment.objects.filter(pk=first.pk).update(lease_expires=first.claimed_at)
-    again = claim_next_task(batch=batch, person=lin)
-    assert again is not None
-    assert (again.pk, again.shown_order) == (first.pk, first.shown_order)
+    retaken = claim_next_task(batch=batch, person=lin)
+    assert retaken is not None
+    assert (retaken.pk, retaken.shown_order) == (first.pk, first.shown_order)
 
 
 def test_labels_name_entries_and_settle_by_them(
@@ -293,3 +297,33 @@ def test_pandalm_is_replayed_as_slates(shared: Path, preference: Guideline) -> N
     assert Annotation.objects.count() == 1500
     sources = Counter(GoldLabel.objects.values_list("source", flat=True))
     assert sources["unanimous"] == 437
+
+
+def test_agreement_on_slates_is_measured_with_ties_apart(
+    preference: Guideline, lin: Person, chen: Person
+) -> None:
+    batch = make_slate_batch(preference, annotators=[lin, chen], prompts=6, models=MODELS[:2])
+    for person, values in ((lin, (1, 2, -1, 1, 2, 1)), (chen, (1, 1, -1, -1, 2, 1))):
+        for value in values:
+            answer(batch, person, value)
+    (row,) = [row.to_json() for row in list_slate_agreement(LabelPatterns([batch]))]
+    assert (row["every"]["n"], row["every"]["disputed"]) == (6, 2)
+    assert row["every"]["percent_agreement"]["value"] == pytest.approx(4 / 6)
+    assert (row["decided"]["n"], row["decided"]["disputed"]) == (4, 1)
+    assert row["decided"]["percent_agreement"]["value"] == pytest.approx(3 / 4)
+
+
+def test_agreement_on_rankings_is_kendalls_w(lin: Person, chen: Person) -> None:
+    ranking = {**BEST, "name": "order", "entries": "ranking", "ties": True}
+    document = slate_document() | {"criteria": [{**BEST, "ties": True}, ranking]}
+    guideline = load_guideline(text=json.dumps(document), path="slates.yaml", publish=True)
+    batch = make_slate_batch(guideline, annotators=[lin, chen], prompts=2)
+    for person, values in ((lin, (123, 112)), (chen, (132, 112))):
+        for value in values:
+            answer(batch, person, 1, order=value)
+    rows = {row.counted.criterion: row.to_json() for row in list_slate_agreement(LabelPatterns([batch]))}
+    # Of 1, 2, 3 and 1, 3, 2: sums of squares 4 of 4 between them 3; of two equal rankings with a tie 3 of 3.
+    assert rows["order"]["kendall_w"]["value"] == pytest.approx((3 + 3) / (4 + 3))
+    assert rows["order"]["chance"] == pytest.approx(1 / 2)
+    assert rows["order"]["n"] == 2
+    assert rows["best"]["every"]["n"] == 2
