@@ -5,7 +5,7 @@ docs/leaderboard.md says what a range promises.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -54,31 +54,40 @@ def rank_models(
         ranks.append(
             Rank(
                 rank,
-                *_compute_range(rank, together[at], len(known)),
-                *_compute_range(rank, each[at], len(known)),
+                *compute_range(rank, together[at], len(known)),
+                *compute_range(rank, each[at], len(known)),
             )
         )
     return ranks
 
 
-def _compute_range(rank: int, signs: Integers, models: int) -> tuple[int, int]:
+def compute_range(rank: int, signs: Integers, models: int) -> tuple[int, int]:
     """The best and worst rank that the signs leave possible, the rank itself always among them."""
     better, worse = int((signs < 0).sum()), int((signs > 0).sum())
     return min(rank, 1 + better), max(rank, models - worse)
 
 
 def find_joint_signs(differences: ModelDifferences) -> Integers:
-    """(models, models) signs of the row's model less the column's: with 95% confidence none of them is wrong.
+    """(models, models) signs of the row's model less the column's: with 95% confidence none of them is wrong."""
+    deviations = differences.deviations
+    errors = np.hypot(deviations[:, None], deviations[None, :])
+    return settle_signs(differences.find_signs, _draw_numbers(differences), errors, differences.is_pair)
 
-    Step-down: pairs whose order is settled no longer widen the intervals of the others. J. P. Romano and M. Wolf,
-    Journal of the American Statistical Association 100 (2005) 94-108; for ranks M. Mogstad, J. P. Romano, A. M. Shaikh
-    and D. Wilhelm, Review of Economic Studies 91 (2024) 476-518.
+
+def settle_signs(
+    find_signs: Callable[[float], Integers], draws: Floats, errors: Floats, is_pair: Mask
+) -> Integers:
+    """What ``find_signs`` says at the width, in standard errors, that keeps all pairs that are not settled.
+
+    ``draws`` are (models, draws) of how far the models' numbers are off, ``errors`` (models, models) the standard
+    errors of their differences. Step-down: pairs whose order is settled no longer widen the intervals of the others.
+    J. P. Romano and M. Wolf, Journal of the American Statistical Association 100 (2005) 94-108; for ranks M. Mogstad,
+    J. P. Romano, A. M. Shaikh and D. Wilhelm, Review of Economic Studies 91 (2024) 476-518.
     """
-    remaining = differences.is_pair.copy()
+    remaining = is_pair.copy()
     signs = np.zeros(remaining.shape, dtype=np.int64)
-    draws = _draw_numbers(differences)
     while remaining.any():
-        signs = differences.find_signs(_compute_width(draws, differences.deviations, remaining))
+        signs = find_signs(_compute_width(draws, errors, remaining))
         settled = remaining & (signs > 0)
         if not settled.any():
             break
@@ -92,18 +101,28 @@ def _draw_numbers(differences: ModelDifferences) -> Floats:
     return np.asarray(draws * np.nan_to_num(differences.deviations)[:, None])
 
 
-def _compute_width(draws: Floats, deviations: Floats, remaining: Mask) -> float:
+def _compute_width(draws: Floats, errors: Floats, remaining: Mask) -> float:
     """How many standard errors the furthest of the remaining pairs is off in 95% of draws of equal models.
 
-    At least that of a single pair: what looking at all pairs settles, its own interval settles too.
+    At least that of a single pair: what looking at all pairs settles, its own interval settles too. A draw that is not
+    a number is off by more than any other.
     """
     furthest = np.full(draws.shape[1], -np.inf)
     for first in np.flatnonzero(remaining.any(axis=1)):
         rivals = np.flatnonzero(remaining[first])
-        errors = np.hypot(deviations[first], deviations[rivals])
+        scale = errors[first, rivals][:, None]
         distances = draws[first] - draws[rivals]
-        scaled = np.divide(
-            distances, errors[:, None], out=np.zeros_like(distances), where=errors[:, None] > 0
-        )
+        scaled = np.divide(distances, scale, out=np.zeros_like(distances), where=scale > 0)
         furthest = np.maximum(furthest, scaled.max(axis=0))
-    return max(Z, float(np.quantile(furthest, CONFIDENCE)))
+    furthest[np.isnan(draws).any(axis=0)] = np.inf
+    return max(Z, compute_quantile(furthest, CONFIDENCE))
+
+
+def compute_quantile(values: Floats, share: float) -> float:
+    """As numpy's, of values that may be infinite: infinite where either neighbour of the quantile is."""
+    ordered = np.sort(values)
+    place = share * (len(ordered) - 1)
+    below, above = ordered[int(np.floor(place))], ordered[int(np.ceil(place))]
+    if not np.isfinite([below, above]).all():
+        return float(above if np.isinf(above) else below)
+    return float(np.quantile(ordered, share))
