@@ -1,0 +1,119 @@
+"""What drawing the prompts anew says of the numbers of a board of comparisons: intervals and ranges of ranks. Pure.
+
+All comparisons of a prompt are drawn together. A draw whose strengths are undefined is neither dropped nor repaired: it
+counts as infinitely low for the lower end of every interval, as infinitely high for the upper, and as infinitely far
+off in the width that keeps all pairs. An end that lies among such draws is undefined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, stdtrit
+
+from annotation.core.proportions import Z
+from benchmark.domain.leaderboards.preferences.strengths import FittedDraws
+from benchmark.domain.leaderboards.ranks import (
+    CONFIDENCE,
+    Rank,
+    compute_quantile,
+    compute_range,
+    settle_signs,
+)
+from benchmark.domain.leaderboards.responses import Floats, Integers, Mask
+
+MIN_PROMPTS = 10
+"""With fewer there is no interval and no range of ranks, as on the other boards."""
+EQUAL = 1e-9
+"""Strengths that differ by less are equal."""
+
+
+@dataclass(frozen=True)
+class ComparedNumber:
+    """A number and its 95% interval; None where it is undefined, an end also where it has no bound."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def to_json(self) -> dict[str, float | None]:
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+def widen_quantile(prompts: int) -> float:
+    """How many times wider than of infinitely many prompts: Student's quantile, and the variance's divisor."""
+    student = float(stdtrit(prompts - 1, ndtr(Z)))
+    return float(student / Z * np.sqrt(prompts / (prompts - 1)))
+
+
+def bound_number(value: float | None, draws: Floats | None, prompts: int) -> ComparedNumber:
+    """The percentiles of draws (B,) that are as far out as few prompts ask for (T. C. Hesterberg, The American
+    Statistician 69 (2015) 371-386: the expanded percentile interval). NaN is an undefined draw."""
+    if value is None or draws is None:
+        return ComparedNumber(value)
+    share = float(ndtr(-Z * widen_quantile(prompts)))
+    is_undefined = np.isnan(draws)
+    if np.ptp(draws[~is_undefined]) < EQUAL:  # prompts that are all the same are not certainty
+        return ComparedNumber(value)
+    low = compute_quantile(np.where(is_undefined, -np.inf, draws), share)
+    high = compute_quantile(np.where(is_undefined, np.inf, draws), 1 - share)
+    return ComparedNumber(
+        value,
+        min(low, value) if np.isfinite(low) else None,
+        max(high, value) if np.isfinite(high) else None,
+    )
+
+
+def rank_strengths(strengths: Floats, draws: FittedDraws | None, prompts: int) -> list[Rank]:
+    """(K,) models by their strengths; without draws any rank is possible.
+
+    A pair is settled if its difference is further from 0, in standard errors of the draws, than the draws of the
+    furthest pair are from the differences themselves (95% of them; as settle_signs has it), times ``widen_quantile``.
+    """
+    size = len(strengths)
+    values = strengths[:, None] - strengths[None, :]
+    no_signs = np.zeros((size, size), dtype=np.int64)
+    together, each = (no_signs, no_signs) if draws is None else _find_signs(values, strengths, draws, prompts)
+    ranks = []
+    for at in range(size):
+        rank = 1 + int((values[:, at] > EQUAL).sum())
+        ranks.append(
+            Rank(rank, *compute_range(rank, together[at], size), *compute_range(rank, each[at], size))
+        )
+    return ranks
+
+
+def _find_signs(
+    values: Floats, strengths: Floats, draws: FittedDraws, prompts: int
+) -> tuple[Integers, Integers]:
+    """(K, K) signs that hold for all pairs at once, and each by itself."""
+    size = len(strengths)
+    no_signs = np.zeros((size, size), dtype=np.int64)
+    if draws.exists.sum() < 2:
+        return no_signs, no_signs
+    own = draws.strengths[draws.exists]
+    drawn = own[:, :, None] - own[:, None, :]
+    errors = np.std(drawn, axis=0, ddof=1)
+    is_pair = ~np.eye(size, dtype=bool) & (errors > EQUAL)  # prompts that are all the same settle nothing
+    errors = np.where(is_pair, errors, 1.0)
+    factor = widen_quantile(prompts)
+    undefined = np.full((int((~draws.exists).sum()), size, size), np.inf)
+    off = np.concatenate([np.abs(drawn - values) / errors, undefined])
+    each = np.array(
+        [
+            [max(Z, compute_quantile(off[:, row, column], CONFIDENCE)) for column in range(size)]
+            for row in range(size)
+        ]
+    )
+    together = settle_signs(
+        lambda width: _sign_pairs(values, width * factor * errors, is_pair),
+        draws.strengths.T - strengths[:, None],
+        errors,
+        is_pair,
+    )
+    return together, _sign_pairs(values, each * factor * errors, is_pair)
+
+
+def _sign_pairs(values: Floats, half: Floats, is_pair: Mask) -> Integers:
+    return np.where(is_pair & (np.abs(values) > half), np.sign(values), 0).astype(np.int64)
