@@ -10,10 +10,10 @@ is displayed first is chance. The truth of a number is the fit to the mean chanc
 those of the mean prompt, and the model is not the one that made the data.
 
 The figures are the share of ties, and the shares of the boards on which all ranges of ranks held at once (95 promised:
-of equal models each range must reach from first to last), of the strengths whose interval held, of the boards whose
-intervals of the effect of position, of the share that the first displayed won, and of nu held, of the draws without a
-maximum, and of the boards whose ranges separate the first model from the last. The exit code is 1 if any of the ranges
-or intervals is below 93%.
+of equal models each range must reach from first to last), of the strengths and win rates whose interval held, of the
+boards whose intervals of the effect of position, of the share that the first displayed won, and of nu held, of the
+draws without a maximum, and of the boards whose ranges separate the first model from the last. The exit code is 1 if
+any of the ranges or intervals is below 93%.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from benchmark.domain.leaderboards.preferences import (
     PairwiseComparisons,
     PreferenceTerms,
     build_preference_board,
+    count_wins,
     fit_strengths,
 )
 from benchmark.domain.leaderboards.responses import Floats, Integers
@@ -39,10 +40,13 @@ SPREAD, DECISIVENESS, NU = 0.8, 0.6, 0.8
 LENGTH_SPREAD = 0.5
 TRUTH_DRAWS = 200_000
 PROMISED = 93.0
+PROMISES = ("ranges", "strengths", "win_rates", "position", "share", "nu")
 EQUAL = (0.0,) * 5
 STEPS = (0.6, 0.3, 0.0, -0.3, -0.6)
 WIDE = (1.5, 0.75, 0.0, -0.75, -1.5)
 TWO_EQUAL = (0.5, 0.5, 0.0, 0.0, -1.0)
+LEANINGS = np.array([-0.8, -0.3, 0.0, 0.2, 0.6, 1.2])
+TIE_FACTORS = np.array([0.3, 0.6, 1.0, 1.0, 1.6, 2.5])
 FIVE_POINTS = 0.25
 """An effect of position with which the first displayed wins 55% of the decided comparisons of equal models."""
 
@@ -61,7 +65,8 @@ class PreferenceDesign:
     length: float | None = None
     majority: bool = False
     ties: bool = True
-    nu: float = NU
+    unequal: bool = False
+    """Each preference is of one of six people, who lean to the first displayed, and to ties, more or less."""
 
 
 DESIGNS = (
@@ -72,17 +77,23 @@ DESIGNS = (
     PreferenceDesign("equal, a pair a prompt, ties left out", ties=False),
     PreferenceDesign("equal, a pair a prompt, position 5 points", position=FIVE_POINTS),
     PreferenceDesign("equal, all pairs of each of 40 prompts", prompts=40, pairs=0),
-    PreferenceDesign("equal, all pairs of each of 15 prompts", prompts=15, pairs=0),
+    PreferenceDesign("equal, all pairs of each of 30 prompts", prompts=30, pairs=0),
+    PreferenceDesign("equal, all pairs of each of 20 prompts", prompts=20, pairs=0),
+    PreferenceDesign("equal, 3 pairs a prompt, 20 prompts", prompts=20, pairs=3),
+    PreferenceDesign("equal, a pair a prompt, 20 prompts", prompts=20),
     PreferenceDesign("equal, a pair a prompt, 100 prompts", prompts=100),
     PreferenceDesign("equal, a pair a prompt, 50 prompts", prompts=50),
     PreferenceDesign("equal, 10 models, 2 pairs a prompt", strengths=(0.0,) * 10, pairs=2),
     PreferenceDesign("equal, a pair a prompt, length counts", length=0.5),
+    PreferenceDesign("equal, a pair a prompt, unequal people", unequal=True),
+    PreferenceDesign("equal, all pairs of each prompt, unequal people", pairs=0, unequal=True),
     PreferenceDesign("steps, a pair a prompt", STEPS),
     PreferenceDesign("steps, all pairs of each prompt", STEPS, pairs=0),
     PreferenceDesign("steps, a pair a prompt, position 5 points", STEPS, position=FIVE_POINTS),
     PreferenceDesign("wide steps, a pair a prompt", WIDE),
     PreferenceDesign("wide steps, a pair a prompt, 60 prompts", WIDE, prompts=60),
     PreferenceDesign("two pairs of equals, a pair a prompt", TWO_EQUAL),
+    PreferenceDesign("steps, a pair a prompt, unequal people", STEPS, unequal=True),
     PreferenceDesign("steps, a pair a prompt, length counts", STEPS, length=0.5),
 )
 
@@ -93,6 +104,7 @@ class PreferenceTruth:
     nu: float
     position: float
     share: float
+    win_rates: Floats
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,7 @@ class PreferenceOutcome:
     ties: float
     ranges: bool
     strengths: float
+    win_rates: float
     position: bool
     share: bool
     nu: bool
@@ -109,9 +122,9 @@ class PreferenceOutcome:
     separated: bool
 
 
-def compute_chances(eta: Floats, nu: float) -> Floats:
+def compute_chances(eta: Floats, nu: Floats | float = NU) -> Floats:
     """(.., 3): that the first is preferred, neither, the second."""
-    parts = np.stack([np.exp(eta / 2), np.full(eta.shape, nu), np.exp(-eta / 2)], axis=-1)
+    parts = np.stack([np.exp(eta / 2), np.broadcast_to(nu, eta.shape), np.exp(-eta / 2)], axis=-1)
     return np.asarray(parts / parts.sum(axis=-1, keepdims=True))
 
 
@@ -147,7 +160,8 @@ def simulate_comparisons(rng: np.random.Generator, design: PreferenceDesign) -> 
     prompt = np.arange(len(judged)) // (len(judged) // design.prompts)
     first, second = judged.T
     eta, longer = draw_eta(rng, design, prompt, first, second)
-    chances = compute_chances(eta, design.nu).cumsum(axis=-1)
+    person = rng.integers(len(LEANINGS), size=len(judged)) if design.unequal else np.full(len(judged), 2)
+    chances = compute_chances(eta + LEANINGS[person], NU * TIE_FACTORS[person]).cumsum(axis=-1)
     votes = rng.random((len(judged), design.people if design.majority else 1))
     sides = 1 - (votes[..., None] > chances[:, None, :2]).sum(axis=-1)
     return PairwiseComparisons(
@@ -170,11 +184,11 @@ def settle_majority(sides: Integers) -> Integers:
 
 @cache
 def compute_truth(design: PreferenceDesign) -> PreferenceTruth:
-    """The fit to the mean chances of each ordered pair; to a large sample where an outcome is of several people, or
-    where length counts."""
+    """The fit to the mean chances of each ordered pair; to a large sample where an outcome is of several people,
+    people are unequal, or length counts."""
     rng = np.random.default_rng(1)
     terms = PreferenceTerms(ties=design.ties, position=True, length=design.length is not None)
-    if design.majority or design.length is not None:
+    if design.majority or design.unequal or design.length is not None:
         large = PreferenceDesign(**{**vars(design), "prompts": TRUTH_DRAWS, "pairs": 1})
         comparisons = simulate_comparisons(rng, large)
     else:
@@ -186,7 +200,7 @@ def compute_truth(design: PreferenceDesign) -> PreferenceTruth:
         for first, second in ordered:
             places = (np.full(TRUTH_DRAWS, first), np.full(TRUTH_DRAWS, second))
             eta, _longer = draw_eta(np.random.default_rng(1), design, prompt, *places)
-            chances.append(compute_chances(eta, design.nu).mean(axis=0))
+            chances.append(compute_chances(eta).mean(axis=0))
         comparisons = PairwiseComparisons(
             tuple(f"M{at:02d}" for at in range(len(design.strengths))),
             np.repeat([first for first, _second in ordered], 3),
@@ -199,12 +213,14 @@ def compute_truth(design: PreferenceDesign) -> PreferenceTruth:
     assert fit.strengths is not None
     assert fit.position is not None
     strengths = np.array(fit.strengths)
+    table = count_wins(comparisons)
+    rates = np.asarray((table.wins + table.ties / 2).sum(axis=1) / table.n.sum(axis=1))
     for value in set(design.strengths):  # equals are equal, whatever the draws make of it
         is_equal = np.array(design.strengths) == value
-        strengths[is_equal] = strengths[is_equal].mean()
+        strengths[is_equal], rates[is_equal] = strengths[is_equal].mean(), rates[is_equal].mean()
     is_won, is_lost = comparisons.outcome == 1, comparisons.outcome == -1
     won, lost = comparisons.counts[is_won].sum(), comparisons.counts[is_lost].sum()
-    return PreferenceTruth(strengths, fit.nu or 0.0, fit.position, float(won / (won + lost)))
+    return PreferenceTruth(strengths, fit.nu or 0.0, fit.position, float(won / (won + lost)), rates)
 
 
 def measure_board(design: PreferenceDesign, rng: np.random.Generator) -> PreferenceOutcome:
@@ -224,11 +240,16 @@ def measure_board(design: PreferenceDesign, rng: np.random.Generator) -> Prefere
         holds(row.strength.low, value, row.strength.high)
         for row, value in zip(ordered, truth.strengths, strict=True)
     ]
+    rates = [
+        holds(row.win_rate.low, value, row.win_rate.high)
+        for row, value in zip(ordered, truth.win_rates, strict=True)
+    ]
     position = board.position
     return PreferenceOutcome(
         float((comparisons.outcome == 0).mean()),
         ranges,
         float(np.mean(held)),
+        float(np.mean(rates)),
         holds(position.effect.low, truth.position, position.effect.high),
         holds(position.share.low, truth.share, position.share.high),
         not design.ties or holds(board.nu.low, truth.nu, board.nu.high),
@@ -266,16 +287,17 @@ def main() -> int:
     parser.add_argument("--only", default="", help="the rows whose names have this text")
     options = parser.parse_args()
     print(
-        "| models and prompts | ties | ranges | strengths | position | share | nu | undefined draws | separated |"
+        "| models and prompts | ties | ranges | strengths | win rates | position | share | nu | undefined draws "
+        "| separated |"
     )
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print("| --- |" + " ---: |" * 9)
     sound = True
     for design in (design for design in DESIGNS if options.only in design.name):
         figures = summarize(simulate_boards(design, boards=options.boards))
         print(
             f"| {design.name} |", " | ".join(f"{figure:.1f}" for figure in figures.values()), "|", flush=True
         )
-        sound &= all(figures[name] >= PROMISED for name in ("ranges", "strengths", "position", "share", "nu"))
+        sound &= all(figures[name] >= PROMISED for name in PROMISES)
     return 0 if sound else 1
 
 

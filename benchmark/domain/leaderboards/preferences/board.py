@@ -11,17 +11,20 @@ from typing import Any
 import numpy as np
 
 from benchmark.domain.leaderboards.preferences.comparisons import (
-    PairwiseComparisons,
     DesignCounts,
+    PairwiseComparisons,
+    ShareOfPoints,
     WinTable,
     count_wins,
     measure_first_share,
+    measure_win_rate,
     to_count,
 )
 from benchmark.domain.leaderboards.preferences.resampling import (
     MIN_PROMPTS,
     ComparedNumber,
     bound_number,
+    bound_positive,
     rank_strengths,
 )
 from benchmark.domain.leaderboards.preferences.strengths import (
@@ -150,17 +153,16 @@ def build_preference_board(
     if drawn is not None and fit.undefined is None:
         counts = DesignCounts.build(comparisons, ties=fit.terms.ties, length=fit.terms.length)
         draws = fit_draws(counts, drawn, fit.terms, fit)
-    share, low, high, n = measure_first_share(comparisons)
-    few = comparisons.prompts < MIN_PROMPTS
+    share, n = measure_first_share(comparisons)
     prompts = comparisons.prompts
     return PreferenceBoard(
         len(comparisons.first),
         prompts,
         fit.terms,
-        _build_rows(comparisons, fit, drawn, draws),
-        bound_number(fit.nu, draws.nu if draws else None, prompts),
+        _build_rows(comparisons, fit, draws),
+        bound_positive(fit.nu, draws.nu if draws else None, prompts),
         PositionBias(
-            ComparedNumber(share, None if few else low, None if few else high),
+            _state_share(share, prompts),
             n,
             bound_number(fit.position, draws.position if draws else None, prompts),
         ),
@@ -199,11 +201,9 @@ def _draw_prompts(comparisons: PairwiseComparisons, resamples: int, seed: int) -
 
 
 def _build_rows(
-    comparisons: PairwiseComparisons, fit: StrengthFit, drawn: Floats | None, draws: FittedDraws | None
+    comparisons: PairwiseComparisons, fit: StrengthFit, draws: FittedDraws | None
 ) -> tuple[PreferenceRow, ...]:
     size, prompts = len(comparisons.models), comparisons.prompts
-    rates = count_wins(comparisons).overall
-    drawn_rates = None if drawn is None else _draw_rates(comparisons, drawn)
     met = np.bincount(comparisons.first, minlength=size) + np.bincount(comparisons.second, minlength=size)
     strengths = fit.strengths
     ranks = None if strengths is None else rank_strengths(strengths, draws, prompts)
@@ -216,11 +216,7 @@ def _build_rows(
                 int(met[at]),
                 bound_number(value, None if draws is None else draws.strengths[:, at], prompts),
                 None if value is None else compute_elo(value),
-                bound_number(
-                    None if np.isnan(rates[at]) else float(rates[at]),
-                    None if drawn_rates is None else drawn_rates[:, at],
-                    prompts,
-                ),
+                _state_share(measure_win_rate(comparisons, at), prompts),
                 None if ranks is None else ranks[at],
             )
         )
@@ -228,13 +224,6 @@ def _build_rows(
     return tuple(rows[at] for at in order)
 
 
-def _draw_rates(comparisons: PairwiseComparisons, drawn: Floats) -> Floats:
-    """(B, K) win rates of each draw; NaN of a model that a draw has not."""
-    size, shape = len(comparisons.models), (comparisons.prompts, len(comparisons.models))
-    points = np.zeros(shape), np.zeros(shape)
-    for places, sign in ((comparisons.first, 1), (comparisons.second, -1)):
-        at = (comparisons.clusters, places)
-        np.add.at(points[0], at, comparisons.counts * (1 + sign * comparisons.outcome) / 2)
-        np.add.at(points[1], at, comparisons.counts)
-    won, n = (drawn.T @ part for part in points)
-    return np.asarray(np.divide(won, n, out=np.full((drawn.shape[1], size), np.nan), where=n > 0))
+def _state_share(share: ShareOfPoints, prompts: int) -> ComparedNumber:
+    value, low, high = share
+    return ComparedNumber(value, low, high) if prompts >= MIN_PROMPTS else ComparedNumber(value)

@@ -17,6 +17,9 @@ from benchmark.domain.leaderboards.responses import Floats, Integers
 
 FIRST, TIE, SECOND = 1, 0, -1
 """Which of the two is preferred: the response that was displayed first, neither, or the other."""
+ShareOfPoints = tuple[float | None, float | None, float | None]
+"""A share with the low and the high end of its interval."""
+MIN_SPREAD = 1e-18
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,11 +158,6 @@ class WinTable:
         """Wins, a tie being half of each, by comparison; NaN of models that were never compared."""
         return _divide(self.wins + self.ties / 2, self.n)
 
-    @property
-    def overall(self) -> Floats:
-        """(K,): the rate of each model against all that it was compared with."""
-        return _divide((self.wins + self.ties / 2).sum(axis=1), self.n.sum(axis=1))
-
     def to_json(self) -> list[dict[str, Any]]:
         """Each ordered pair of models; the rate of models that were never compared is None."""
         rates = self.rates
@@ -192,29 +190,41 @@ def count_wins(comparisons: PairwiseComparisons) -> WinTable:
     return WinTable(comparisons.models, wins + wins.T + ties, wins, ties)
 
 
-def measure_first_share(
-    comparisons: PairwiseComparisons,
-) -> tuple[float | None, float | None, float | None, float]:
-    """Of the decided comparisons the share that the response displayed first won, low and high, and their number.
-
-    Wilson's interval at the number divided by the design effect of prompts, as annotation/core/proportions.py has it.
-    """
+def measure_first_share(comparisons: PairwiseComparisons) -> tuple[ShareOfPoints, float]:
+    """Of the decided comparisons the share that the response displayed first won, and their number."""
     is_decided = comparisons.outcome != TIE
-    counts, cluster = comparisons.counts[is_decided], comparisons.clusters[is_decided]
+    counts = comparisons.counts[is_decided]
+    won = (comparisons.outcome[is_decided] == FIRST).astype(np.float64)
+    return measure_share(won, counts, comparisons.clusters[is_decided]), float(counts.sum())
+
+
+def measure_win_rate(comparisons: PairwiseComparisons, model: int) -> ShareOfPoints:
+    """Of all comparisons of the model, a tie being half a win."""
+    is_own = (comparisons.first == model) | (comparisons.second == model)
+    side = np.where(comparisons.first[is_own] == model, 1, -1)
+    points = (1 + side * comparisons.outcome[is_own]) / 2
+    return measure_share(points, comparisons.counts[is_own], comparisons.clusters[is_own])
+
+
+def measure_share(points: Floats, counts: Floats, cluster: Integers) -> ShareOfPoints:
+    """The mean of points from 0 to 1, with Wilson's interval at the effective number of comparisons.
+
+    That is their number divided by the design effect of the prompts, as annotation/core/proportions.py has it: at most
+    the number itself, and that of the prompts where nothing varies.
+    """
     n = float(counts.sum())
     if not n:
-        return None, None, None, 0.0
-    won = comparisons.outcome[is_decided] == FIRST
-    share = float((counts * won).sum() / n)
+        return None, None, None
+    share = float((counts * points).sum() / n)
     clusters = len(np.unique(cluster))
-    spread = float((np.bincount(cluster, weights=counts * (won - share)) ** 2).sum())
+    spread = float((np.bincount(cluster, weights=counts * (points - share)) ** 2).sum())
     effective: float = clusters
-    if spread > 0 and clusters > 1:
+    if spread > MIN_SPREAD * n**2 and clusters > 1:
         between = spread / n**2 * clusters / (clusters - 1)
         most = n**2 / float((counts**2).sum())
         effective = min(share * (1 - share) / between * most / max(most - 1, 1), most)
     low, high = wilson_bounds(np.array([share]), np.array([effective]))
-    return share, float(low[0]), float(high[0]), n
+    return share, float(low[0]), float(high[0])
 
 
 def to_count(value: float) -> int | float:

@@ -1,8 +1,8 @@
 """What drawing the prompts anew says of the numbers of a board of comparisons: intervals and ranges of ranks. Pure.
 
 All comparisons of a prompt are drawn together. A draw whose strengths are undefined is neither dropped nor repaired: it
-counts as infinitely low for the lower end of every interval, as infinitely high for the upper, and as infinitely far
-off in the width that keeps all pairs. An end that lies among such draws is undefined.
+counts as infinitely far off, in every interval and in the width that keeps all pairs. Where there are so many that the
+width itself is infinite there is no interval, and no order is settled.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from benchmark.domain.leaderboards.ranks import (
 )
 from benchmark.domain.leaderboards.responses import Floats, Integers, Mask
 
-MIN_PROMPTS = 10
-"""With fewer there is no interval and no range of ranks, as on the other boards."""
+MIN_PROMPTS = 20
+"""With fewer there is no interval and no range of ranks."""
 EQUAL = 1e-9
 """Strengths that differ by less are equal."""
 
@@ -41,35 +41,42 @@ class ComparedNumber:
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
-def widen_quantile(prompts: int) -> float:
-    """How many times wider than of infinitely many prompts: Student's quantile, and the variance's divisor."""
-    student = float(stdtrit(prompts - 1, ndtr(Z)))
-    return float(student / Z * np.sqrt(prompts / (prompts - 1)))
+def widen_quantile(z: float, prompts: int) -> float:
+    """What a normal quantile becomes with few prompts: Student's, times what the divisor of the variance lacks."""
+    return float(stdtrit(prompts - 1, ndtr(z)) * np.sqrt(prompts / (prompts - 1)))
 
 
 def bound_number(value: float | None, draws: Floats | None, prompts: int) -> ComparedNumber:
-    """The percentiles of draws (B,) that are as far out as few prompts ask for (T. C. Hesterberg, The American
-    Statistician 69 (2015) 371-386: the expanded percentile interval). NaN is an undefined draw."""
+    """As far to either side as 95% of the draws (B,) are from the value, or more where prompts are few.
+
+    P. Hall, Journal of the Royal Statistical Society B 50 (1988) 35-45: symmetric bootstrap intervals; at the level of
+    T. C. Hesterberg, The American Statistician 69 (2015) 371-386. NaN is an undefined draw.
+    """
     if value is None or draws is None:
         return ComparedNumber(value)
-    share = float(ndtr(-Z * widen_quantile(prompts)))
-    is_undefined = np.isnan(draws)
-    if np.ptp(draws[~is_undefined]) < EQUAL:  # prompts that are all the same are not certainty
+    off = np.abs(np.where(np.isnan(draws), np.inf, draws) - value)
+    half = compute_quantile(off, 1 - 2 * float(ndtr(-widen_quantile(Z, prompts))))
+    if half < EQUAL or not np.isfinite(half):  # that all are the same is not certainty
         return ComparedNumber(value)
-    low = compute_quantile(np.where(is_undefined, -np.inf, draws), share)
-    high = compute_quantile(np.where(is_undefined, np.inf, draws), 1 - share)
-    return ComparedNumber(
-        value,
-        min(low, value) if np.isfinite(low) else None,
-        max(high, value) if np.isfinite(high) else None,
-    )
+    return ComparedNumber(value, value - half, value + half)
+
+
+def bound_positive(value: float | None, draws: Floats | None, prompts: int) -> ComparedNumber:
+    """On the scale of logarithms; 0 has no bound."""
+    if not value or draws is None:
+        return ComparedNumber(value)
+    with np.errstate(divide="ignore"):
+        number = bound_number(float(np.log(value)), np.log(draws), prompts)
+    if number.low is None or number.high is None:
+        return ComparedNumber(value)
+    return ComparedNumber(value, float(np.exp(number.low)), float(np.exp(number.high)))
 
 
 def rank_strengths(strengths: Floats, draws: FittedDraws | None, prompts: int) -> list[Rank]:
     """(K,) models by their strengths; without draws any rank is possible.
 
     A pair is settled if its difference is further from 0, in standard errors of the draws, than the draws of the
-    furthest pair are from the differences themselves (95% of them; as settle_signs has it), times ``widen_quantile``.
+    furthest pair are from the differences themselves (95% of them, as settle_signs has it; then ``widen_quantile``).
     """
     size = len(strengths)
     values = strengths[:, None] - strengths[None, :]
@@ -97,22 +104,20 @@ def _find_signs(
     errors = np.std(drawn, axis=0, ddof=1)
     is_pair = ~np.eye(size, dtype=bool) & (errors > EQUAL)  # prompts that are all the same settle nothing
     errors = np.where(is_pair, errors, 1.0)
-    factor = widen_quantile(prompts)
     undefined = np.full((int((~draws.exists).sum()), size, size), np.inf)
     off = np.concatenate([np.abs(drawn - values) / errors, undefined])
-    each = np.array(
-        [
-            [max(Z, compute_quantile(off[:, row, column], CONFIDENCE)) for column in range(size)]
-            for row in range(size)
-        ]
-    )
+    each = np.array([[_widen(off[:, row, column], prompts) for column in range(size)] for row in range(size)])
     together = settle_signs(
-        lambda width: _sign_pairs(values, width * factor * errors, is_pair),
+        lambda width: _sign_pairs(values, widen_quantile(width, prompts) * errors, is_pair),
         draws.strengths.T - strengths[:, None],
         errors,
         is_pair,
     )
-    return together, _sign_pairs(values, each * factor * errors, is_pair)
+    return together, _sign_pairs(values, each * errors, is_pair)
+
+
+def _widen(off: Floats, prompts: int) -> float:
+    return widen_quantile(max(Z, compute_quantile(off, CONFIDENCE)), prompts)
 
 
 def _sign_pairs(values: Floats, half: Floats, is_pair: Mask) -> Integers:

@@ -23,7 +23,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from benchmark.domain.leaderboards.preferences.comparisons import PairwiseComparisons, DesignCounts
+from benchmark.domain.leaderboards.preferences.comparisons import DesignCounts, PairwiseComparisons
 from benchmark.domain.leaderboards.responses import Floats, Integers, Mask
 
 NO_DECISION, DISCONNECTED, SEPARATED = "no_decision", "disconnected", "separated"
@@ -143,12 +143,10 @@ def find_undefined(
     if not (won | lost).any():
         return UndefinedStrengths(NO_DECISION)
     links = _link_winners(counts, won, lost, tied, size)
-    for reason, (groups, label) in (
-        (DISCONNECTED, connected_components(links, directed=True, connection="weak")),
-        (SEPARATED, connected_components(links, directed=True, connection="strong")),
-    ):
+    for reason, graph in ((DISCONNECTED, links + links.T), (SEPARATED, links)):
+        groups, label = connected_components(graph, directed=True, connection="strong")
         if groups > 1:
-            return UndefinedStrengths(reason, _order_groups(models, links, label.astype(np.int64)))
+            return UndefinedStrengths(reason, _order_groups(models, graph, label.astype(np.int64)))
     # A term is at fault if the model without it has a maximum.
     for reason, fewer in (
         (TIES, replace(terms, position=False, length=False)),
