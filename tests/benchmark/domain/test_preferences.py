@@ -25,7 +25,9 @@ from benchmark.domain.leaderboards.preferences import (
     fit_davidson,
     fit_strengths,
 )
+from benchmark.domain.leaderboards.preferences.comparisons import DesignCounts
 from benchmark.domain.leaderboards.preferences.resampling import MIN_PROMPTS, bound_number, widen_quantile
+from benchmark.domain.leaderboards.preferences.strengths import find_undefined, fit_draws
 from tests.performance.preference_coverage import DESIGNS, simulate_boards, summarize
 
 # Home wins and losses of each team against each other, Eastern Division of the American League, 1987.
@@ -410,6 +412,31 @@ def test_prompts_that_are_all_alike_settle_nothing():
     assert board.rows[0].strength.low is None
 
 
+def test_linear_programming_and_newton_agree_on_what_has_a_maximum():
+    """Of small sets, most of which have none for some reason or other."""
+    rng = np.random.default_rng(0)
+    reasons: Counter[str | None] = Counter()
+    for _ in range(400):
+        models, n = int(rng.integers(2, 5)), int(rng.integers(1, 16))
+        first = rng.integers(models, size=n)
+        comparisons = PairwiseComparisons(
+            tuple("ABCD"[:models]),
+            first,
+            (first + rng.integers(1, models, size=n)) % models,
+            rng.choice([1, 1, 0, -1], size=n),
+            np.arange(n),
+            np.round(rng.normal(size=n), 1),
+        )
+        terms = PreferenceTerms(*rng.integers(2, size=3).astype(bool).tolist())
+        counts = DesignCounts.build(comparisons, ties=terms.ties, length=terms.length)
+        undefined = find_undefined(comparisons.models, counts, terms)
+        exists = fit_draws(counts, np.ones((counts.prompts, 1)), terms).exists[0]
+        assert exists == (undefined is None)
+        reasons[undefined.reason if undefined else None] += 1
+    assert len(reasons) == 7
+    assert reasons[None] > 100
+
+
 def test_strengths_far_apart_have_a_maximum():
     """A chain: each beats the next 200 to 1, so that the ends are 26 apart, and no other pair met."""
     rows = [(at, at + 1, side) for at in range(5) for side in (1, -1)]
@@ -509,12 +536,14 @@ def test_displaying_them_the_other_way_turns_the_position_alone(
 @settings(max_examples=60)
 @given(ROWS, TERMS)
 def test_where_there_is_a_maximum_it_is_one(rows: list[tuple[int, ...]], terms: PreferenceTerms):
-    """The gradient is 0 there; where Ford's condition or its like fails, a step away is no worse, for ever."""
+    """The gradient is 0 there. Newton's method alone, which is all that draws have, agrees on where there is none."""
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
     comparisons = PairwiseComparisons(tuple("ABCD"), table[:, 0], table[:, 1], table[:, 2], table[:, 3])
     fit = fit_strengths(comparisons, terms)
     if fit.strengths is None:
         assert fit.undefined is not None
+        counts = DesignCounts.build(comparisons, ties=terms.ties, length=False)
+        assert not fit_draws(counts, np.ones((counts.prompts, 1)), terms).exists.any()
         return
     eta = fit.strengths[table[:, 0]] - fit.strengths[table[:, 1]] + (fit.position or 0.0)
     parts = np.stack([np.exp(eta / 2), np.full(len(eta), fit.nu or 0.0), np.exp(-eta / 2)], axis=1)

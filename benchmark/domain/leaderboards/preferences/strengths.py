@@ -325,20 +325,23 @@ def _differentiate(
     up, down, even = np.exp(half - peak), np.exp(-half - peak), np.exp(log_nu[:, None] - peak)
     total = up + down + even
     lead, tie = (up - down) / total / 2, even / total
-    # (1 - tie) / 4 - lead ** 2, without cancellation where one of the two is all but sure.
-    spread = (up * down + (up + down) * even / 4) / total**2
+    win, loss = (up + even / 2) / total, (down + even / 2) / total
+    decided = (up + down) / total
+    # Differences of chances are written out: where one is all but sure, to subtract it from 1 leaves nothing, and a
+    # step towards a maximum that does not exist would look like the last.
     gradient = np.concatenate(
         [
-            ((wins - losses) / 2 - n * lead) @ design,
-            (ties - n * tie).sum(axis=1, keepdims=True),
+            (wins * loss - losses * win - ties * lead) @ design,
+            (ties * decided - (wins + losses) * tie).sum(axis=1, keepdims=True),
         ],
         axis=1,
     )
+    spread = (up * down + (up + down) * even / 4) / total**2
     return (
         gradient,
         (n * spread) @ products,
         -(n * lead * tie) @ design,
-        (n * tie * (up + down) / total).sum(axis=1),
+        (n * tie * decided).sum(axis=1),
     )
 
 
