@@ -274,7 +274,7 @@ def test_the_share_of_the_first_has_the_interval_of_rates_in_clusters():
 
 def test_a_position_that_is_always_the_same_is_not_told_from_strength():
     """The stronger of two is displayed first, always."""
-    comparisons = compare("AB", *[(0, 1, 1)] * 12, *[(0, 1, -1)] * 8, *[(0, 1, 0)] * 4)
+    comparisons = compare("AB", *[(0, 1, 1)] * 24, *[(0, 1, -1)] * 16, *[(0, 1, 0)] * 8)
     assert fit_davidson(comparisons, position=True).undefined is not None
     board = build_preference_board(comparisons)
     assert not board.terms.position
@@ -368,6 +368,15 @@ def test_few_prompts_have_no_intervals():
         assert row.rank is not None
         assert (row.rank.low, row.rank.high) == (1, 4)
     assert board.position.share.low is None
+
+
+def test_nu_takes_more_prompts_than_strengths():
+    board = build_preference_board(simulate(1, n=200))
+    assert board.prompts == 25
+    assert [(part.part, part.reason) for part in board.undefined] == [("ties", "few_prompts")]
+    assert board.nu.value is not None
+    assert board.nu.low is None
+    assert board.rows[0].strength.low is not None
 
 
 def test_draws_without_a_maximum_open_the_intervals():

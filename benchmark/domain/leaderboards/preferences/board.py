@@ -22,14 +22,16 @@ from benchmark.domain.leaderboards.preferences.comparisons import (
 )
 from benchmark.domain.leaderboards.preferences.resampling import (
     MIN_PROMPTS,
+    MIN_TIE_PROMPTS,
     ComparedNumber,
     bound_number,
-    bound_positive,
+    bound_ties,
     rank_strengths,
 )
 from benchmark.domain.leaderboards.preferences.strengths import (
     LENGTH,
     POSITION,
+    TIES,
     FittedDraws,
     PreferenceTerms,
     StrengthFit,
@@ -83,7 +85,8 @@ class PositionBias:
 
 @dataclass(frozen=True)
 class UndefinedPart:
-    """``part`` is ``strengths`` (and with them all that is fitted), ``position``, ``length`` or ``intervals``."""
+    """``part`` is ``strengths`` (and with them all that is fitted), ``position``, ``length``, ``intervals`` or
+    ``ties``: the interval of nu alone."""
 
     part: str
     reason: str
@@ -149,6 +152,8 @@ def build_preference_board(
     drawn = _draw_prompts(comparisons, resamples, seed)
     if drawn is None:
         undefined.append(UndefinedPart(INTERVALS, FEW_PROMPTS))
+    elif fit.nu and comparisons.prompts < MIN_TIE_PROMPTS:
+        undefined.append(UndefinedPart(TIES, FEW_PROMPTS))
     draws = None
     if drawn is not None and fit.undefined is None:
         counts = DesignCounts.build(comparisons, ties=fit.terms.ties, length=fit.terms.length)
@@ -160,7 +165,7 @@ def build_preference_board(
         prompts,
         fit.terms,
         _build_rows(comparisons, fit, draws),
-        bound_positive(fit.nu, draws.nu if draws else None, prompts),
+        bound_ties(fit.nu, draws.nu if draws else None, prompts),
         PositionBias(
             _state_share(share, prompts),
             n,

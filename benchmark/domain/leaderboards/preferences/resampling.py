@@ -25,6 +25,9 @@ from benchmark.domain.leaderboards.responses import Floats, Integers, Mask
 
 MIN_PROMPTS = 20
 """With fewer there is no interval and no range of ranks."""
+MIN_TIE_PROMPTS = 30
+"""With fewer nu has no interval: of all pairs on each of 20 prompts, which differ in how decisive they are, it held on
+92.5% of 800 boards."""
 EQUAL = 1e-9
 """Strengths that differ by less are equal."""
 
@@ -61,9 +64,9 @@ def bound_number(value: float | None, draws: Floats | None, prompts: int) -> Com
     return ComparedNumber(value, value - half, value + half)
 
 
-def bound_positive(value: float | None, draws: Floats | None, prompts: int) -> ComparedNumber:
-    """On the scale of logarithms; 0 has no bound."""
-    if not value or draws is None:
+def bound_ties(value: float | None, draws: Floats | None, prompts: int) -> ComparedNumber:
+    """Of nu, on the scale of logarithms; 0 has no interval."""
+    if not value or draws is None or prompts < MIN_TIE_PROMPTS:
         return ComparedNumber(value)
     with np.errstate(divide="ignore"):
         number = bound_number(float(np.log(value)), np.log(draws), prompts)
