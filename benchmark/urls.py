@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from benchmark.views import collection, dialogues, estimates, pipeline, published_tables, sharing
+from benchmark.views import (
+    collection,
+    dialogues,
+    estimates,
+    pipeline,
+    preferences,
+    published_tables,
+    sharing,
+)
 from benchmark.views.judges import correlations, judges
 from benchmark.views.leaderboards import cells, runs
 from benchmark.views.leaderboards.reports import exports
@@ -46,6 +54,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
         correlations.correlations,
         name="judge-correlations",
     ),
+    path("runs/-/comparisons/", preferences.preference_boards, name="preference-boards"),
+    path("runs/-/comparisons/<str:name>/", preferences.preference_board, name="preference-board"),
     path("runs/-/multiple-choice/", reports.reports, name="choice-reports"),
     path("runs/-/multiple-choice/-/new/", reports.new_report, name="choice-report-new"),
     path("runs/-/multiple-choice/<str:name>/", reports.report, name="choice-report"),
