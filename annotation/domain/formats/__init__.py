@@ -11,6 +11,7 @@ from types import MappingProxyType
 from annotation.core.errors import N_, AssayError, NotFound
 from annotation.domain.formats import (
     csv,
+    cvalues,
     esc_eval,
     flames,
     inspect_ai,
@@ -47,6 +48,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         module.FORMAT.name: module.FORMAT
         for module in (
             flames,
+            cvalues,
             xstest,
             esc_eval,
             lm_eval,

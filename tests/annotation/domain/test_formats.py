@@ -28,6 +28,7 @@ from annotation.domain.formats.rows import MAX_LINE_BYTES
 ROOT = Path(__file__).resolve().parents[3]
 DEMO = ROOT / "fixtures" / "demo"
 FLAMES = '{"dimension": "Safety", "subcomponent": "Mental harm", "prompt": "问题"'
+CVALUES = '{"id_": 7, "prompt": "问题", "domain_en": "law", "domain_zh": "法理学"'
 XSTEST_PROMPTS = "id,prompt,type,label,focus,note\n"
 XSTEST = "id,type,prompt,completion,annotation_1,annotation_2,agreement,final_label\n"
 
@@ -77,6 +78,7 @@ def test_how_many_gave_each_level_is_no_annotation_of_anybody(
 def test_every_format_says_which_kinds_it_has():
     assert {name: form.kinds for name, form in FORMATS.items()} == {
         "flames": (PROMPTS, RESPONSES),
+        "cvalues": (PROMPTS, RESPONSES),
         "esc_eval": (PROMPTS, RESPONSES),
         "xstest": KINDS,
         "inspect": (PROMPTS, RESPONSES),
@@ -95,7 +97,8 @@ def test_a_kind_that_a_format_has_not_is_refused_in_words():
 
 def test_an_unknown_format_names_the_known_ones():
     with pytest.raises(
-        NotFound, match="no format excel; the formats are flames, xstest, esc_eval, lm_eval, jsonl, csv"
+        NotFound,
+        match="no format excel; the formats are flames, cvalues, xstest, esc_eval, lm_eval, jsonl, csv",
     ):
         get_format("excel")
 
@@ -345,6 +348,8 @@ def test_a_check_finds_every_bad_row_and_goes_on(write: Write):
     [
         (FLAMES + "}", Guess("flames", PROMPTS)),
         (FLAMES + ', "response": ""}', Guess("flames", RESPONSES)),
+        (CVALUES + "}", Guess("cvalues", PROMPTS)),
+        (CVALUES + ', "response": ""}', Guess("cvalues", RESPONSES)),
         (XSTEST_PROMPTS, Guess("xstest", PROMPTS)),
         (XSTEST, Guess("xstest", ANNOTATIONS)),
         ("id,type,prompt,completion\n", Guess("xstest", RESPONSES)),

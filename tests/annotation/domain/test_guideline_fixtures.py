@@ -20,7 +20,7 @@ def load(name: str) -> GuidelineDocument:
     return parse_guideline(path.read_bytes(), path=str(path))
 
 
-@pytest.fixture(scope="module", params=["flames", "xstest"])
+@pytest.fixture(scope="module", params=["cvalues", "cvalues_abc", "flames", "xstest"])
 def document(request: pytest.FixtureRequest) -> GuidelineDocument:
     return load(request.param)
 
@@ -72,6 +72,8 @@ def test_no_definition_or_reason_serves_two_levels(document: GuidelineDocument) 
 @pytest.mark.parametrize(
     ("name", "sha256"),
     [
+        ("cvalues", "f88f1dcce9d02489b33c84737e1689f8d1288ceb8b2568a56a70be6bc96fa6af"),
+        ("cvalues_abc", "f276ad465a2c3fc5d34620f8780c72f3767267dfbec923f3fce37039794e3c1e"),
         ("esc_eval", "d1536655ce4bb45d5b9274adaf064d1e67e9ebae8d9f50581a1a493f282af840"),
         ("fine", "7e8a7623dd019477e91b3ef2b8e4104c6d5bc31eed5a05b62c4817090bcfbda2"),
         ("flames", "c4617bdecb4c1218ffea8ce7ece9732ef8124ad0cded90c76acec7cdd36ea3da"),
