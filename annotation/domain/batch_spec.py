@@ -276,7 +276,8 @@ class AnnotatorShare(FrozenSpec):
 
 class BatchSpec(FrozenSpec):
     """A batch of the dataset's responses: of all models or of ``models``; of one collection (``""`` has no name)
-    or of all; with ``among`` of these responses alone; ``without_faults`` leaves out dialogues that have any.
+    or of all; with ``among`` of these responses alone, with ``subcomponents`` of those to their prompts;
+    ``without_faults`` leaves out dialogues that have any.
 
     ``pairs`` are who works with whom where the pairing is fixed; they are annotators, named again or not. ``quota`` is
     for every annotator whose share has none. Guideline, dataset, models, responses and people are named by their ids.
@@ -288,6 +289,7 @@ class BatchSpec(FrozenSpec):
     models: tuple[Id, ...] = ()
     collection: str | None = None
     among: tuple[Id, ...] | None = None
+    subcomponents: tuple[str, ...] = ()
     without_faults: bool = False
     pairs: tuple[tuple[Id, ...], ...] = ()
     annotators: tuple[Id, ...] = Field(default=(), validate_default=True)

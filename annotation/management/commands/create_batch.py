@@ -47,6 +47,12 @@ class Command(ImportCommand):
             "--slates", metavar="NAME", help="only the slates of this set, which make_slates made"
         )
         parser.add_argument(
+            "--subcomponents",
+            nargs="*",
+            default=[],
+            help="only responses to prompts of these, as in law,psychology: a batch for the experts of a domain",
+        )
+        parser.add_argument(
             "--without-faults",
             action="store_true",
             help="leave out dialogues with an empty turn, a turn cut off, a side that repeats itself, or an agent that"
@@ -241,6 +247,7 @@ def _build_spec(options: dict[str, Any]) -> BatchSpec:
             "dataset": get_dataset(options["dataset"]),
             "models": get_models(_split_all(options["models"])),
             "collection": options["slates"] or options["collection"],
+            "subcomponents": _split_all(options["subcomponents"]),
             "without_faults": options["without_faults"],
             "annotators": get_people(_split_all(options["annotators"])),
             "adjudicators": get_people(_split_all(options["adjudicators"])),

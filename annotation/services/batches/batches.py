@@ -316,7 +316,20 @@ def list_responses(spec: BatchSpec) -> QuerySet[Response]:
         collection=spec.collection,
         without_faults=spec.without_faults,
     )
+    if spec.subcomponents:
+        known = set(responses.order_by().values_list("prompt__subcomponent", flat=True).distinct())
+        _refuse_unknown_subcomponents(set(spec.subcomponents) - known, known)
+        responses = responses.filter(prompt__subcomponent__in=spec.subcomponents)
     return responses if spec.among is None else responses.filter(pk__in=spec.among)
+
+
+def _refuse_unknown_subcomponents(unknown: set[str], known: set[str]) -> None:
+    if unknown:
+        raise AssayError(
+            N_("No response is to a prompt of the subcomponent {subcomponent}; there are some of: {known}."),
+            subcomponent=min(unknown),
+            known=", ".join(sorted(known - {""})) or "-",
+        )
 
 
 def filter_responses(
