@@ -199,6 +199,19 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["--release", "r1", "--judges", "none"],
         ["--release", "r1", "--scorers", "none"],
     ],
+    "make_questions": [
+        [],
+        ["out.jsonl"],
+        *(
+            ["out.jsonl", "--release", *rest]
+            for rest in (
+                ["none", "--safe", "compliance>=3", "--unsafe", "compliance<=1"],
+                ["r1", "--safe", "compliance", "--unsafe", "compliance<=1"],
+                ["r1", "--safe", "harm>=3", "--unsafe", "compliance<=1"],
+                ["r1", "--safe", "compliance>=2", "--unsafe", "compliance<=2"],
+            )
+        ),
+    ],
     "make_dialogues": [
         [],
         ["r"],

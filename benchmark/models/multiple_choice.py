@@ -17,6 +17,7 @@ class QuestionVariant(models.Model):
 
     ``options`` are ``[{"letter": "A", "text": .., "safe": true}, ..]`` in the order in which the prompt shows them; an
     open form has none. ``order`` is 0 where the safe option stands as in the source, 1 where the two are swapped.
+    ``difficulty`` is what the source says of the pair.
     """
 
     class Form(models.TextChoices):
@@ -31,6 +32,7 @@ class QuestionVariant(models.Model):
     form = models.CharField(_("form"), max_length=6, choices=Form.choices)
     order = models.PositiveSmallIntegerField(_("order"), default=0)
     options = models.JSONField(_("options"), default=list)
+    difficulty = models.CharField(_("difficulty"), max_length=20, blank=True, default="", db_default="")
 
     class Meta:
         verbose_name = _("variant of a question")

@@ -162,6 +162,9 @@ def _store_forms(intake: Intake, dataset: Dataset, chunk: Sequence[VariantRecord
         if known is None:
             stored[prompt.pk] = made
             new.append(made)
+        elif not known.difficulty and made.difficulty and _form_content(known) == _form_content(made):
+            known.difficulty = made.difficulty  # of a file that was imported before difficulties were kept
+            known.save(update_fields=["difficulty"])
         elif _form_content(known) != _form_content(made):
             intake.problems.add(
                 intake.build_error(
@@ -186,6 +189,7 @@ def _build_form(form_record: VariantRecord, prompt: Prompt) -> QuestionVariant:
         form=form_record.form,
         order=form_record.order,
         options=[asdict(option) for option in form_record.options],
+        difficulty=form_record.difficulty,
     )
 
 

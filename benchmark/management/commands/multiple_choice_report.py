@@ -102,7 +102,8 @@ class Command(AssayCommand):
         heads, counts = HEADS[data["kind"]], COUNTS[data["kind"]]
         rows = [["model", "category", "n", *heads.values(), *counts]]
         for row in data["rows"]:
-            cells = [("overall", row["overall"]), *row["categories"].items()]
+            difficulties = [(f"difficulty {name}", cell) for name, cell in row["difficulties"].items()]
+            cells = [("overall", row["overall"]), *row["categories"].items(), *difficulties]
             rows += [
                 [
                     row["model"],

@@ -57,6 +57,7 @@ class PromptVariant:
     form: str
     order: int
     options: tuple[AnswerOption, ...]
+    difficulty: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -107,6 +108,10 @@ class AnsweredQuestion:
     rule: str = STRICT
     """One of ``COUNTING_RULES``."""
 
+    @property
+    def difficulty(self) -> str:
+        return self.answers[0].form.difficulty if self.answers else ""
+
     @cached_property
     def open(self) -> ModelAnswer | None:
         return next((answer for answer in self.answers if answer.form.is_open), None)
@@ -148,6 +153,8 @@ class AnswerTable:
     report: ChoiceReport
     questions: Mapping[str, Sequence[AnsweredQuestion]]
     categories: tuple[str, ...]
+    difficulties: tuple[str, ...] = ()
+    """As the source names them; none where it says nothing of any question."""
     forms: Sequence[PromptVariant] = field(default=(), repr=False)
     new_readings: Mapping[int, ParsedChoice] = field(default_factory=dict, repr=False)
     """What the rules read just now, by response: nobody had kept it."""
@@ -174,7 +181,8 @@ def build_answer_table(
         answers[response.model_id][response.prompt_id] = reader.build_answer(response)
     questions = {model.name: _build_questions(forms, answers[model.pk], rule) for model in evaluated_models}
     categories = tuple(dict.fromkeys(form.category for form in forms))
-    return AnswerTable(report, questions, categories, forms, reader.new_readings, rule)
+    difficulties = tuple(sorted({form.difficulty for form in forms} - {""}))
+    return AnswerTable(report, questions, categories, difficulties, forms, reader.new_readings, rule)
 
 
 def _build_questions(
@@ -216,6 +224,7 @@ def _build_variant(row: QuestionVariant, prompt: Prompt) -> PromptVariant:
             AnswerOption(str(option["letter"]), str(option["text"]), bool(option["safe"]))
             for option in row.options
         ),
+        difficulty=row.difficulty,
     )
 
 

@@ -99,11 +99,12 @@ def list_answer_judges() -> QuerySet[Judge]:
 
 @dataclass(frozen=True)
 class ModelScores:
-    """One model's numbers: over everything, and by category."""
+    """One model's numbers: over everything, by category, and by difficulty where the source says any."""
 
     model: str
     overall: Scores
     categories: dict[str, Scores]
+    difficulties: dict[str, Scores]
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,13 @@ def _score_model(model: str, questions: Iterable[AnsweredQuestion], sheet: Answe
         )
         for category in sheet.categories
     }
-    return ModelScores(model, compute_scores(sheet.report, every), by_category)
+    by_difficulty = {
+        difficulty: compute_scores(
+            sheet.report, [question for question in every if question.difficulty == difficulty]
+        )
+        for difficulty in sheet.difficulties
+    }
+    return ModelScores(model, compute_scores(sheet.report, every), by_category, by_difficulty)
 
 
 def compute_scores(report: ChoiceReport, questions: Iterable[AnsweredQuestion]) -> Scores:
@@ -200,11 +207,13 @@ def result_to_json(result: ChoiceReportResult) -> dict[str, Any]:
         "rules": VERSION,
         "counting": result.table.rule,
         "categories": list(result.table.categories),
+        "difficulties": list(result.table.difficulties),
         "rows": [
             {
                 "model": row.model,
                 "overall": _cell_to_json(row.overall),
                 "categories": {name: _cell_to_json(cell) for name, cell in row.categories.items()},
+                "difficulties": {name: _cell_to_json(cell) for name, cell in row.difficulties.items()},
             }
             for row in result.rows
         ],

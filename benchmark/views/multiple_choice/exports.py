@@ -38,7 +38,7 @@ NUMBERS = (
 )
 ANSWERS = (
     *("model", "question", "category", "form", "order", "prompt_id", "prompt", "response", "choice", "safe"),
-    *("read_by", "rule", "task", "consistent", "consistently_safe"),
+    *("difficulty", "read_by", "rule", "task", "consistent", "consistently_safe"),
 )
 
 
@@ -96,6 +96,7 @@ def _answer_rows(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
                         answer.text if answer.response is not None else None,
                         answer.choice,
                         _yes_or_no(answer.safe),
+                        form.difficulty,
                         answer.by,
                     ),
                     *(

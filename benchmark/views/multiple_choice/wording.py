@@ -34,6 +34,7 @@ from annotation.core.formatting import (
 )
 from annotation.core.text_templates import join_names
 from benchmark.domain.multiple_choice import FIRST, NEED_CHECK, OTHER, REFUSE, SECOND
+from benchmark.domain.multiple_choice.questions import EASY, HARD
 from benchmark.domain.multiple_choice.scores import MISSING, RIGHT, STRICT, WRONG, Accuracies, FineScores
 from benchmark.models import ChoiceReport
 from benchmark.selectors.multiple_choice.answers import (
@@ -157,6 +158,26 @@ def list_columns(result: ChoiceReportResult) -> list[str]:
 
 def row_views(result: ChoiceReportResult, listed_measures: tuple[Measure, ...]) -> list[ModelRowView]:
     return [_row_view(result, row, listed_measures) for row in result.rows]
+
+
+def list_difficulty_columns(result: ChoiceReportResult) -> list[str]:
+    words = {EASY: _("easy"), HARD: _("hard")}
+    return [words.get(name, name) for name in result.table.difficulties]
+
+
+def difficulty_views(result: ChoiceReportResult, listed_measures: tuple[Measure, ...]) -> list[ModelRowView]:
+    """The rows by what the source says of how hard a question is."""
+    return [
+        ModelRowView(
+            row.model,
+            model_url(result.table, row.model),
+            tuple(
+                _make_cell(result.table, row.model, None, scores, listed_measures)
+                for scores in row.difficulties.values()
+            ),
+        )
+        for row in result.rows
+    ]
 
 
 def _row_view(
