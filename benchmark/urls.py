@@ -16,8 +16,8 @@ from benchmark.views import (
 from benchmark.views.judges import correlations, judges
 from benchmark.views.leaderboards import cells, runs
 from benchmark.views.leaderboards.reports import exports
+from benchmark.views.multiple_choice import comparison, reports
 from benchmark.views.multiple_choice import exports as multiple_choice_exports
-from benchmark.views.multiple_choice import reports
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pipeline/", pipeline.pipeline, name="pipeline"),
@@ -62,6 +62,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/-/multiple-choice/<str:name>/archive/", reports.archive_report, name="choice-report-archive"),
     path("runs/-/multiple-choice/<str:name>/title/", reports.title_report, name="choice-report-title"),
     path("runs/-/multiple-choice/<str:name>/answers/", reports.model_page, name="choice-report-model"),
+    path("runs/-/multiple-choice/<str:name>/comparison/", comparison.compare, name="choice-comparison"),
     path("runs/-/multiple-choice/<str:name>/batch/", reports.batch, name="choice-report-batch"),
     path(
         "runs/-/multiple-choice/<str:name>/export/<str:kind>/",

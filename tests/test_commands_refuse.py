@@ -199,6 +199,12 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["--release", "r1", "--judges", "none"],
         ["--release", "r1", "--scorers", "none"],
     ],
+    "compare_forms": [
+        [],
+        ["--run", "none", "--report", "none"],
+        ["--run", "none"],
+        ["--report", "none"],
+    ],
     "make_questions": [
         [],
         ["out.jsonl"],

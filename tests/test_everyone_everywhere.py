@@ -340,6 +340,7 @@ MAY: dict[str, frozenset[str]] = {
     "choice-report-new": RESEARCHER,
     "choice-report": READERS,
     "choice-report-model": READERS,
+    "choice-comparison": READERS,
     "choice-report-batch": RESEARCHER,
     "choice-report-archive": RESEARCHER,
     "choice-report-title": RESEARCHER,
@@ -586,6 +587,7 @@ def make_world() -> World:
                 f"choice-report{page}.name": choices.name
                 for page in ("", "-model", "-batch", "-export", "-archive", "-title")
             },
+            "choice-comparison.name": choices.name,
             "choice-report-export.kind": "json",
             "link_id": link.pk,
             "token": token,
