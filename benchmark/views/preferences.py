@@ -105,7 +105,7 @@ def filter_context(release: GoldRelease, query: PreferenceQuery) -> dict[str, An
         for document in documents
         for dimension in document.dimensions
     }
-    asked = {
+    parameters = {
         "criterion": query.criterion,
         "labels": query.basis,
         "dimension": query.dimension or "",
@@ -117,12 +117,12 @@ def filter_context(release: GoldRelease, query: PreferenceQuery) -> dict[str, An
             for name, criterion in list_entry_criteria(documents).items()
         ],
         "dimension_labels": dimensions,
-        "json_query": urlencode({**asked, "json": "1"}),
+        "json_query": urlencode({**parameters, "json": "1"}),
     }
 
 
 @dataclass(frozen=True)
-class BoardLine:
+class ComparedLine:
     row: PreferenceRow
     bradley_terry: float | None
 
@@ -135,7 +135,7 @@ def board_context(result: ComparedResult) -> dict[str, Any]:
     return {
         "result": result,
         "board": board,
-        "lines": [BoardLine(row, result.bradley_terry[row.model]) for row in board.rows],
+        "lines": [ComparedLine(row, result.bradley_terry[row.model]) for row in board.rows],
         "models": models,
         "pairs": [
             (

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("benchmark", "0017_tables_of_a_language"),
+        ("benchmark", "0018_samples_of_a_collection"),
     ]
 
     operations = [
