@@ -12,6 +12,7 @@ from annotation.views import (
     lists,
     reports,
     sharing,
+    slate_sets,
     wellbeing,
 )
 from annotation.views.adjudication import disputes, reasons
@@ -136,6 +137,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("guidelines/<str:name>/<str:version>/publish/", editing.guideline_publish, name="guideline-publish"),
     path("data/", datasets.datasets, name="datasets"),
     path("data/<str:name>/", datasets.dataset, name="dataset"),
+    path("data/<str:name>/slates/", slate_sets.dataset_slates, name="dataset-slates"),
     path("data/<str:name>/delete/", datasets.dataset_delete, name="dataset-delete"),
     path("data/<str:name>/sharing/", sharing.dataset_sharing, name="dataset-sharing"),
     path("releases/<str:name>/sharing/", sharing.release_sharing, name="release-sharing"),

@@ -287,7 +287,17 @@ def check_sealed_gold(person: Person, batch_ids: Collection[int]) -> None:
     check_sealed(person, batch_ids)
     sealed = sealed_datasets(person).filter(strata__batch__in=batch_ids).first()
     if sealed is not None:
-        raise Forbidden(
-            N_("You judge responses of {name} blind now: this opens for you when your batch closes."),
-            name=sealed.name,
-        )
+        raise _build_blind_refusal(sealed)
+
+
+def refuse_blind_judge(person: Person, dataset: Dataset) -> None:
+    """Forbidden where the person judges responses of the dataset blind now: its models are named there."""
+    if sealed_datasets(person).filter(pk=dataset.pk).exists():
+        raise _build_blind_refusal(dataset)
+
+
+def _build_blind_refusal(dataset: Dataset) -> Forbidden:
+    return Forbidden(
+        N_("You judge responses of {name} blind now: this opens for you when your batch closes."),
+        name=dataset.name,
+    )

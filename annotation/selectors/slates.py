@@ -41,6 +41,14 @@ def list_sets(dataset: Dataset) -> QuerySet[Collection]:
     return Collection.objects.filter(pk__in=held.order_by().values("collection")).order_by("-pk")
 
 
+def list_sources(dataset: Dataset) -> tuple[list[str], list[str]]:
+    """The models that responded to its prompts, and the collections of their responses, by their names."""
+    responses = Response.objects.filter(prompt__dataset=dataset, slate=None).order_by()
+    models = responses.values_list("model__name", flat=True).distinct()
+    collections = responses.values_list("collection__name", flat=True).distinct()
+    return sorted(models), sorted(collections)
+
+
 def count_slates(collection: Collection) -> SlateCounts:
     held = Response.objects.filter(collection=collection, slate__isnull=False).order_by()
     sizes = Counter(held.annotate(n=Count("slate__entries")).values_list("n", flat=True))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from django.db import transaction
 
@@ -17,10 +19,11 @@ from annotation.domain.slates import (
     build_turns,
     check_number,
     choose_sets,
+    estimate_seconds,
     name_models,
 )
 from annotation.models import Collection, Dataset, EvaluatedModel, Person, Response, Slate, SlateEntry
-from annotation.selectors.slates import SlateCounts, count_slates
+from annotation.selectors.slates import PairCount, SlateCounts, count_slates
 from annotation.services.audit import record
 
 CHUNK = 2000
@@ -51,8 +54,49 @@ class MadeSlates:
     same: int
 
 
+@dataclass(frozen=True)
+class SlatePlan:
+    """What ``make_slates`` would make. ``seconds``: about how long one person takes to read and judge all of it."""
+
+    slates: int
+    prompts: int
+    pairs: tuple[PairCount, ...]
+    incomplete: int
+    same: int
+    seconds: float
+
+
 Source = tuple[str, str]
 """A model and a collection, by their names."""
+
+
+@dataclass(frozen=True)
+class _ArrangedSlates:
+    """The responses of each slate in its order; and how many prompts have none, and why."""
+
+    slates: Sequence[Sequence[Response]]
+    incomplete: int
+    same: int
+
+
+def plan_slates(spec: SlateSpec) -> SlatePlan:
+    """Nothing is made; refused as ``make_slates`` would."""
+    _refuse_known_name(spec)
+    arranged = _arrange_slates(spec)
+    pairs = Counter(
+        pair for slate in arranged.slates for pair in combinations(sorted(r.model.name for r in slate), 2)
+    )
+    return SlatePlan(
+        slates=len(arranged.slates),
+        prompts=len({slate[0].prompt_id for slate in arranged.slates}),
+        pairs=tuple(PairCount(*pair, n) for pair, n in sorted(pairs.items())),
+        incomplete=arranged.incomplete,
+        same=arranged.same,
+        seconds=sum(
+            estimate_seconds(turn["text"] for response in slate for turn in _list_turns(response))
+            for slate in arranged.slates
+        ),
+    )
 
 
 @transaction.atomic
@@ -61,9 +105,29 @@ def make_slates(spec: SlateSpec, *, actor: Person | None = None) -> MadeSlates:
 
     A prompt to which a response is missing gets no slate of it.
     """
+    name = _refuse_known_name(spec)
+    arranged = _arrange_slates(spec)
+    collection = Collection.objects.create(name=name)
+    write_slates(collection, arranged.slates, seed=spec.seed)
+    record(
+        actor=actor,
+        verb="make_slates",
+        target=f"slates:{name}",
+        dataset=spec.dataset.name,
+        slates=len(arranged.slates),
+        seed=spec.seed,
+    )
+    return MadeSlates(count_slates(collection), arranged.incomplete, arranged.same)
+
+
+def _refuse_known_name(spec: SlateSpec) -> str:
     name = check_name(spec.name)
     if Collection.objects.filter(name=name).exists():
         raise AssayError(N_("There is already a collection named {name}; choose another name."), name=name)
+    return name
+
+
+def _arrange_slates(spec: SlateSpec) -> _ArrangedSlates:
     responses = _read_responses(spec)
     sources = _list_sources(spec, responses)
     prompts = list(dict.fromkeys(prompt for prompt, _source in responses))
@@ -87,18 +151,8 @@ def make_slates(spec: SlateSpec, *, actor: Person | None = None) -> MadeSlates:
             ),
             dataset=spec.dataset.name,
         )
-    collection = Collection.objects.create(name=name)
-    write_slates(collection, slates, seed=spec.seed)
-    record(
-        actor=actor,
-        verb="make_slates",
-        target=f"slates:{name}",
-        dataset=spec.dataset.name,
-        slates=len(slates),
-        seed=spec.seed,
-    )
     made = {entries[0].prompt_id for entries in slates}
-    return MadeSlates(count_slates(collection), len(set(prompts) - made - same), len(same - made))
+    return _ArrangedSlates(slates, len(set(prompts) - made - same), len(same - made))
 
 
 def write_slates(collection: Collection, slates: Sequence[Sequence[Response]], *, seed: int) -> list[Slate]:

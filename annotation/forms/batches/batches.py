@@ -231,7 +231,10 @@ class BatchForm(CollectionPolicyForm, TermsForm):
         help_text=_("For the estimate only."),
     )
 
-    def __init__(self, data: Any = None, *, dataset: Dataset, models_shown: bool) -> None:
+    def __init__(
+        self, data: Any = None, *, dataset: Dataset, models_shown: bool, collection: str = ""
+    ) -> None:
+        """``collection``: of which the batch is to be, unless another is chosen."""
         super().__init__(add_usual(data, USUAL))
         self.dataset = dataset
         self._people("annotators", ANNOTATOR)
@@ -239,11 +242,12 @@ class BatchForm(CollectionPolicyForm, TermsForm):
         assert isinstance(pairs, PairsField)
         pairs.people = list(list_people_in_role(ANNOTATOR)) if data is not None else ()
         self._people("adjudicators", ADJUDICATOR)
-        self.fields["guideline"].initial = find_fitting_guideline(dataset)
+        self.fields["guideline"].initial = find_fitting_guideline(dataset, collection)
         self.fields["name"].initial = suggest_batch_name(dataset)
         if models_shown:
             self._choices("models", list_models(dataset))
             self._choices("collection", list_collections(dataset))
+            self.fields["collection"].initial = list_collections(dataset).filter(name=collection).first()
         else:
             del self.fields["models"], self.fields["collection"]
         if not has_faults(dataset):

@@ -181,9 +181,10 @@ class Plan:
         return self.overlap > 1 and not self.adjudicators
 
 
-def find_fitting_guideline(dataset: Dataset) -> Guideline | None:
-    """The guideline for a new batch of the dataset: that of its newest batch, else the one published last, of those
-    that name all of its dimensions; failing these, of those that have a criterion for each of them.
+def find_fitting_guideline(dataset: Dataset, collection: str = "") -> Guideline | None:
+    """The guideline for a new batch of the dataset, or of its ``collection`` of this name: that of its newest batch,
+    else the one published last, of those that name all of its dimensions; failing these, of those that have a criterion
+    for each of them.
     """
     prompts = Prompt.objects.filter(dataset=dataset).order_by()
     topics = set(prompts.values_list("dimension", "subcomponent").distinct())
@@ -191,7 +192,8 @@ def find_fitting_guideline(dataset: Dataset) -> Guideline | None:
     batches = Batch.objects.filter(strata__dataset=dataset).select_related("guideline").order_by("-pk")
     published = Guideline.objects.exclude(published_at=None).order_by("-published_at", "-pk")
     guidelines = [*(batch.guideline for batch in batches[:1]), *published]
-    responses = Response.objects.filter(prompt__dataset=dataset, slate=None)
+    responses = Response.objects.filter(prompt__dataset=dataset)
+    responses = responses.filter(collection__name=collection) if collection else responses.filter(slate=None)
     naming = (guideline for guideline in guidelines if dimensions <= set(guideline.document.dimension_names))
     answering = (guideline for guideline in guidelines if not guideline.document.list_unanswerable(topics))
     fitting = (g for g in chain(naming, answering) if not has_other_units(g.document, responses))

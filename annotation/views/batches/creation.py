@@ -119,7 +119,8 @@ def batch_plan(request: HttpRequest, dataset: str) -> HttpResponse:
 
 def build_form(request: HttpRequest, dataset: Dataset) -> BatchForm:
     blind = sealed_datasets(person_of(request)).filter(pk=dataset.pk).exists()
-    return BatchForm(request.POST or None, dataset=dataset, models_shown=not blind)
+    collection = request.GET.get("collection", "")
+    return BatchForm(request.POST or None, dataset=dataset, models_shown=not blind, collection=collection)
 
 
 def plan_context(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
@@ -132,6 +133,8 @@ def plan_context(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
         guideline = form.fields["guideline"].initial or published.first()
     measured = measure_pace(guideline.name) if guideline is not None else None
     collection = data.get("collection")
+    if not form.is_bound and "collection" in form.fields:
+        collection = form.fields["collection"].initial
     plan = plan_responses(
         filter_responses(
             dataset=dataset,
