@@ -23,9 +23,13 @@ from benchmark.domain.leaderboards.preferences import (
     build_preference_board,
     fit_bradley_terry,
 )
+from benchmark.domain.leaderboards.preferences.comparisons import ShareOfPoints, measure_share
+from benchmark.models import JudgeLabel
 
 CHUNK = 2000
 Basis = Literal["gold", "people"]
+SWAPPED = "-swapped"
+"""After the name of a judge: what it said of the same slates with their entries the other way round."""
 BASES: tuple[Basis, ...] = ("gold", "people")
 
 
@@ -88,6 +92,78 @@ def list_compared_releases(person: Person) -> list[GoldRelease]:
     )
     newest = compared.order_by("-created_at", "-pk")
     return [listed.release for listed in list_releases(person, newest) if not listed.sealed]
+
+
+@dataclass(frozen=True)
+class JudgeOnSlates:
+    """A judge beside the gold of a release: ``alike`` of ``n`` labels. Of ``swapped`` slates, which it was asked about
+    both ways round, it answered ``flips`` otherwise; None where it was not.
+    """
+
+    judge: str
+    n: int
+    alike: int
+    agreement: ShareOfPoints
+    swapped: int | None = None
+    flips: int | None = None
+
+    @property
+    def flip_rate(self) -> float | None:
+        return self.flips / self.swapped if self.swapped and self.flips is not None else None
+
+    def to_json(self) -> dict[str, Any]:
+        value, low, high = self.agreement
+        return {
+            "judge": self.judge,
+            "n": self.n,
+            "agreement": {"value": value, "low": low, "high": high},
+            "asked_both_ways": self.swapped,
+            "flip_rate": self.flip_rate,
+        }
+
+
+def list_judges_on_slates(release: GoldRelease, query: PreferenceQuery) -> list[JudgeOnSlates]:
+    """The judges that labelled slates of the release. What a judge said with the entries the other way round is kept
+    under its name with ``SWAPPED`` after it.
+    """
+    items = release.items.filter(criterion=query.criterion, value__isnull=False)
+    if query.dimension is not None:
+        items = items.filter(task__stratum__dimension=query.dimension)
+    gold = {
+        response: (value, prompt)
+        for response, value, prompt in items.values_list("task__response", "value", "task__prompt")
+    }
+    labels: dict[str, dict[int, float | None]] = {}
+    stated = JudgeLabel.objects.filter(
+        criterion=query.criterion, response__tasks__released_labels__release=release
+    )
+    for judge, response, value in stated.values_list("judge__name", "response", "value").distinct():
+        if response in gold:
+            labels.setdefault(judge, {})[response] = value
+    return [
+        _measure_judge(judge, own, labels.get(f"{judge}{SWAPPED}"), gold)
+        for judge, own in sorted(labels.items())
+        if not (judge.endswith(SWAPPED) and judge.removesuffix(SWAPPED) in labels)
+    ]
+
+
+def _measure_judge(
+    judge: str,
+    own: Mapping[int, float | None],
+    swapped: Mapping[int, float | None] | None,
+    gold: Mapping[int, tuple[float | None, int]],
+) -> JudgeOnSlates:
+    alike = np.array([value == gold[response][0] for response, value in own.items()], dtype=np.float64)
+    prompts = np.array([gold[response][1] for response in own], dtype=np.int64)
+    both = own.keys() & (swapped or {}).keys()
+    return JudgeOnSlates(
+        judge,
+        len(own),
+        int(alike.sum()),
+        measure_share(alike, np.ones(len(own)), prompts),
+        len(both) if swapped is not None else None,
+        sum(own[response] != swapped[response] for response in both) if swapped is not None else None,
+    )
 
 
 def build_query(

@@ -45,6 +45,7 @@ from benchmark.selectors.preferences import (
     build_query,
     list_compared_releases,
     list_entry_criteria,
+    list_judges_on_slates,
 )
 
 STEP, MARGIN = 28, 0.1
@@ -69,6 +70,7 @@ def preference_board(request: HttpRequest, name: str) -> HttpResponseBase:
             "release": release.name,
             "sha256": release.sha256,
             **build_comparison(release, query).to_json(),
+            "judges": [row.to_json() for row in list_judges_on_slates(release, query)],
         }
         return as_attachment(JsonResponse(document), f"{release.name}-comparisons.json")
     context = {"release": release, "query": query, **filter_context(release, query)}
@@ -77,6 +79,7 @@ def preference_board(request: HttpRequest, name: str) -> HttpResponseBase:
     )
     try:
         context |= board_context(build_comparison(release, query))
+        context["judges"] = list_judges_on_slates(release, query)
     except AssayError as error:
         return render(
             request,

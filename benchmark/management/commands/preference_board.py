@@ -8,7 +8,7 @@ from annotation.core.formatting import format_decimal
 from annotation.core.terminal import format_table
 from annotation.management.base import AssayCommand
 from annotation.selectors.releases.releases import get_release
-from benchmark.selectors.preferences import BASES, build_comparison, build_query
+from benchmark.selectors.preferences import BASES, build_comparison, build_query, list_judges_on_slates
 
 TEXTS = 1
 
@@ -43,6 +43,7 @@ class Command(AssayCommand):
             "release": release.name,
             "sha256": release.sha256,
             **build_comparison(release, query).to_json(),
+            "judges": [row.to_json() for row in list_judges_on_slates(release, query)],
         }
 
     def show(self, data: dict[str, Any]) -> None:
@@ -69,6 +70,11 @@ class Command(AssayCommand):
             self.stdout.write(f"shown first, a response won {share} of the decided; strengths are corrected")
         if data["length"]:
             self.stdout.write(f"effect of length (log-odds per log ratio): {_format_number(data['length'])}")
+        for judge in data["judges"]:
+            flips = judge["flip_rate"]
+            both_ways = "" if flips is None else f"; asked both ways round, it flips {flips:.3f}"
+            agreement = _format_number(judge["agreement"])
+            self.stdout.write(f"judge {judge['judge']}: as the gold {agreement} of {judge['n']}{both_ways}")
         for part in data["undefined"]:
             self.stdout.write(f"undefined: {part['part']} ({part['reason']}) {part['groups'] or ''}".rstrip())
 

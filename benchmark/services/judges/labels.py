@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from annotation.core.names import check_printable_name
 from annotation.core.study_scope import choose_study_id
 from annotation.domain.formats import Source, esc_eval
 from annotation.domain.guidelines import Criterion, GuidelineDocument
+from annotation.domain.slates import place_label
 from annotation.models import Collection, Dataset, Guideline, Person, Response, Study
 from annotation.selectors.imports import find_prompts_by_place
+from annotation.selectors.slates import read_sources
 from annotation.services.audit import record
 from benchmark.domain.judges.formats import (
     JudgeRecord,
@@ -133,7 +136,7 @@ def _store_records(
     known = _JudgedResponses(into, records, find_model(source.name) if into.model is None else into.model)
     labels: dict[tuple[int, str], JudgeLabel] = {}
     for judge_record in records:
-        label = _build_label(judge, judge_record, known, into.guideline.document)
+        label = _build_label(judge, known.name_places(judge_record), known, into.guideline.document)
         before = labels.setdefault((label.response_id, label.criterion), label)
         if not _is_same(before, label):
             raise judge_record.error(N_("this response has another label earlier in this file."), field=None)
@@ -196,6 +199,17 @@ class _JudgedResponses:
         for start in range(0, len(prompts), CHUNK):
             for response in responses.filter(prompt__key__in=prompts[start : start + CHUNK]):
                 self._responses[response.prompt.key, response.model.name] = response
+
+    def name_places(self, judge_record: JudgeRecord) -> JudgeRecord:
+        """The record with the place of a slate's entry where it names a model, ``tie`` or ``none``."""
+        if self._into.guideline.document.unit != "slate" or not judge_record.answer:
+            return judge_record
+        place = place_label(judge_record.answer, self._sources[self.response(judge_record).pk])
+        return replace(judge_record, value=place) if isinstance(place, int) else judge_record
+
+    @cached_property
+    def _sources(self) -> dict[int, list[tuple[str, str]]]:
+        return read_sources([response.pk for response in self._responses.values()])
 
     def response(self, judge_record: JudgeRecord) -> Response:
         if judge_record.collection not in {None, self._into.collection.name}:

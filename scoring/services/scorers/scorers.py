@@ -48,6 +48,14 @@ def create_scorer(
             refuse_sealed_gold(actor, source.batches.all())
     _check_material(release, training.evaluate)
     guideline = get_release_guideline(release)
+    if guideline.document.unit == "slate":
+        raise AssayError(
+            N_(
+                "A scorer judges single responses, and {release} has labels of slates: rank its models by"
+                " preference_board, or export preferences for a trainer."
+            ),
+            release=release.name,
+        )
     if base is not None and adapt_to is not None:
         _check_adaptation(base, adapt_to, release, guideline)
     inherited = get_default_spec() if base is None else base.spec

@@ -11,18 +11,20 @@ import pytest
 
 from annotation.core.errors import AssayError, Conflict
 from annotation.domain.annotations import Submission
-from annotation.domain.batch_spec import Policy
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Batch, GoldRelease, Person
+from annotation.models import Batch, GoldRelease, Person, Response
 from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_task
+from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.exports import WRITERS, Options, export_release
 from annotation.services.exports.base import ExportSpec
 from annotation.services.exports.formats import get_writer
+from annotation.services.own_answers import make_expert_responses
 from annotation.services.releases import cut_release
 from tests.annotation.slates import MODELS, load_shipped, make_slate_batch
-from tests.support import label_next, make_batch, make_corpus
+from tests.support import add_role, label_next, make_batch, make_corpus, read_introduction
 
 pytestmark = pytest.mark.django_db
 
@@ -113,3 +115,38 @@ def test_a_release_of_single_responses_has_no_preferences(
     label_next(batch, lin, 3)
     with pytest.raises(AssayError, match="has no slates"):
         export(cut(batch), "preferences", tmp_path)
+
+
+def test_answers_of_experts_become_responses_that_others_judge(
+    guideline: Any, lin: Person, chen: Person, wu: Person
+) -> None:
+    batch = make_slate_batch(
+        load_shipped("cvalues_best"), annotators=[lin, chen], prompts=2, dimensions=("safe",)
+    )
+    with pytest.raises(Conflict, match="Close the batch"):
+        make_expert_responses(batch=batch)
+    for person in (lin, chen):
+        say(batch, person, best=0, own_answer=f"Of {person.username}.")
+        say(batch, person, best=1, score=9)
+    set_state(batch=batch, state=Batch.State.CLOSED)
+    batch.refresh_from_db()
+    made = make_expert_responses(batch=batch)
+    assert (made.responses, made.authors, made.collections) == (2, 2, (batch.name, f"{batch.name}-2"))
+    with pytest.raises(Conflict, match="already a collection"):
+        make_expert_responses(batch=batch)
+    written = Response.objects.filter(model__name="expert").order_by("pk")
+    assert [response.text for response in written] == ["Of lin.", "Of chen."]
+    judged = create_batch(
+        BatchSpec(
+            name="judged",
+            guideline=guideline,
+            dataset=written[0].prompt.dataset,
+            collection=batch.name,
+            annotators=[lin, wu],
+            policy=Policy(overlap=1),
+        )
+    )
+    read_introduction(judged)
+    add_role(wu, "annotator")
+    assert claim_next_task(batch=judged, person=lin) is None
+    assert claim_next_task(batch=judged, person=wu) is not None

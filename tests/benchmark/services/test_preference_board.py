@@ -24,7 +24,9 @@ from annotation.selectors.assignments.items import build_item
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_task
 from annotation.services.releases import cut_release
-from benchmark.selectors.preferences import build_comparison, build_query
+from benchmark.selectors.preferences import build_comparison, build_query, list_judges_on_slates
+from scoring.domain.training_spec import TrainingSpec
+from scoring.services.scorers.scorers import create_scorer
 from tests.annotation.slates import MODELS, load_shipped, make_slate_batch
 from tests.support import add_role, label_next, make_batch, make_corpus
 
@@ -93,6 +95,42 @@ def test_pandalm_is_ranked_as_published(shared: Path) -> None:
         for row in run("agreement", "--batch", "pandalm", "--by", "pair")["rows"][1:]
     }
     assert pairs["pandalm-annotator1, pandalm-annotator2"]["disputed"] == 47
+
+
+def test_judges_are_taken_from_files_and_asked_both_ways_round(
+    lin: Person, chen: Person, tmp_path: Path
+) -> None:
+    batch = make_slate_batch(
+        load_shipped("preference"), annotators=[lin, chen], prompts=30, models=MODELS[:2]
+    )
+    for person in (lin, chen):
+        judge(batch, person, lambda models: models.index(MODELS[0]))
+    release = cut(batch)
+    compared = " | ".join(sorted(MODELS[:2]))
+    # As the gold on 27 of 30; the other way round otherwise on 6 more of them, and on no other.
+    for name, wrong in (("j", range(3)), ("j-swapped", range(9))):
+        answers = [MODELS[1] if number in wrong else MODELS[0] for number in range(29)] + ["tie"]
+        lines = [
+            json.dumps({"prompt_id": f"p{number}", "model": compared, "label": answer})
+            for number, answer in enumerate(answers)
+        ]
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        run(
+            *("import_judge_labels", str(path), "--judge", name, "--guideline", "preference"),
+            *("--format", "jsonl", "--dataset", "sided", "--collection", "sided-slates"),
+        )
+    (row,) = list_judges_on_slates(release, build_query(release))
+    assert (row.judge, row.n, row.alike, row.swapped, row.flips) == ("j", 30, 26, 30, 6)
+    assert row.flip_rate == pytest.approx(0.2)
+
+
+def test_a_scorer_is_not_trained_on_slates(lin: Person, chen: Person) -> None:
+    batch = make_slate_batch(load_shipped("preference"), annotators=[lin, chen], prompts=4, models=MODELS[:2])
+    for person in (lin, chen):
+        judge(batch, person, lambda models: models.index(MODELS[0]))
+    with pytest.raises(AssayError, match="judges single responses"):
+        create_scorer(TrainingSpec(name="s", release=cut(batch).pk))
 
 
 def test_position_bias_is_measured_and_corrected(lin: Person, chen: Person) -> None:
