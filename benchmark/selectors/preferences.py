@@ -96,13 +96,13 @@ def list_compared_releases(person: Person) -> list[GoldRelease]:
 
 @dataclass(frozen=True)
 class JudgeOnSlates:
-    """A judge beside the gold of a release: ``alike`` of ``n`` labels. Of ``swapped`` slates, which it was asked about
+    """A judge beside the gold of a release: ``equal`` of ``n`` labels. Of ``swapped`` slates, which it was asked about
     both ways round, it answered ``flips`` otherwise; None where it was not.
     """
 
     judge: str
     n: int
-    alike: int
+    equal: int
     agreement: ShareOfPoints
     swapped: int | None = None
     flips: int | None = None
@@ -153,14 +153,14 @@ def _measure_judge(
     swapped: Mapping[int, float | None] | None,
     gold: Mapping[int, tuple[float | None, int]],
 ) -> JudgeOnSlates:
-    alike = np.array([value == gold[response][0] for response, value in own.items()], dtype=np.float64)
+    equal = np.array([value == gold[response][0] for response, value in own.items()], dtype=np.float64)
     prompts = np.array([gold[response][1] for response in own], dtype=np.int64)
     both = own.keys() & (swapped or {}).keys()
     return JudgeOnSlates(
         judge,
         len(own),
-        int(alike.sum()),
-        measure_share(alike, np.ones(len(own)), prompts),
+        int(equal.sum()),
+        measure_share(equal, np.ones(len(own)), prompts),
         len(both) if swapped is not None else None,
         sum(own[response] != swapped[response] for response in both) if swapped is not None else None,
     )

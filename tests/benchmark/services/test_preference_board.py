@@ -121,7 +121,7 @@ def test_judges_are_taken_from_files_and_asked_both_ways_round(
             *("--format", "jsonl", "--dataset", "sided", "--collection", "sided-slates"),
         )
     (row,) = list_judges_on_slates(release, build_query(release))
-    assert (row.judge, row.n, row.alike, row.swapped, row.flips) == ("j", 30, 26, 30, 6)
+    assert (row.judge, row.n, row.equal, row.swapped, row.flips) == ("j", 30, 26, 30, 6)
     assert row.flip_rate == pytest.approx(0.2)
 
 
