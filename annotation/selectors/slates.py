@@ -102,14 +102,17 @@ class SlateContent:
 
     response: int
     sha256: str
-    prompt: int
+    dataset: str
+    prompt: str
     prompt_text: str
     entries: tuple[EntryContent, ...]
 
 
 def read_slates(tasks: Sized[int]) -> dict[int, SlateContent]:
     """What stands on the slate of each of these tasks; nothing of a task of a single response."""
-    rows = Task.objects.filter(pk__in=tasks, response__slate__isnull=False).select_related("response__prompt")
+    rows = Task.objects.filter(pk__in=tasks, response__slate__isnull=False).select_related(
+        "response__prompt__dataset"
+    )
     held = {task.pk: task.response for task in rows}
     sources = read_sources({response.pk for response in held.values()})
     return {task: _build_content(response, sources[response.pk]) for task, response in held.items()}
@@ -120,7 +123,8 @@ def _build_content(response: Response, sources: Sequence[tuple[str, str]]) -> Sl
     return SlateContent(
         response=response.pk,
         sha256=response.sha256,
-        prompt=response.prompt_id,
+        dataset=response.prompt.dataset.name,
+        prompt=response.prompt.key,
         prompt_text=response.prompt.text,
         entries=tuple(
             EntryContent(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 from django.db import transaction
 
@@ -184,6 +185,36 @@ def write_slates(collection: Collection, slates: Sequence[Sequence[Response]], *
         batch_size=CHUNK,
     )
     return made
+
+
+class StatedSlate(NamedTuple):
+    """A slate that was made elsewhere: its prompt, what stands for its models, its set, and its entries' sources."""
+
+    prompt: str
+    model: str
+    collection: str
+    sources: tuple[Source, ...]
+
+
+def add_slates(dataset: Dataset, stated: Sequence[StatedSlate]) -> None:
+    """Slates of responses that are stored, as their entries are. One that is there stays as it is."""
+    responses = {
+        (response.prompt.key, response.model.name, response.collection.name): response
+        for response in Response.objects.filter(
+            prompt__dataset=dataset, prompt__key__in=[slate.prompt for slate in stated]
+        ).select_related("prompt", "model", "collection")
+    }
+    for slate in stated:
+        held = responses[slate.prompt, slate.model, slate.collection]
+        made, created = Slate.objects.get_or_create(response=held, defaults={"seed": 0})
+        if not created:
+            continue
+        entries = [responses[slate.prompt, *source] for source in slate.sources]
+        SlateEntry.objects.bulk_create(
+            SlateEntry(slate=made, place=place, response=response)
+            for place, response in enumerate(entries, start=1)
+        )
+        held.model.parts.set({response.model for response in entries})
 
 
 def _list_turns(response: Response) -> Sequence[Mapping[str, str]]:

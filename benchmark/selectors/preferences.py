@@ -194,13 +194,16 @@ def build_query(
     return PreferenceQuery(name, "people" if basis == "people" else "gold", dimension or None, length)
 
 
+ComparedRow = tuple[str, str, int, tuple[str, str], float]
+
+
 @dataclass(frozen=True)
 class _StatedPreference:
     slate: SlateContent
     preference: Preference
     positions: tuple[int, ...]
 
-    def to_row(self) -> tuple[str, str, int, int, float]:
+    def to_row(self) -> ComparedRow:
         """The models in the order in which they were displayed, or of the slate; the outcome, prompt, and difference of
         length.
         """
@@ -215,7 +218,7 @@ class _StatedPreference:
             entries[0].model,
             entries[1].model,
             outcome,
-            self.slate.prompt,
+            (self.slate.dataset, self.slate.prompt),
             math.log(lengths[0] / lengths[1]),
         )
 
@@ -229,7 +232,7 @@ def build_comparison(release: GoldRelease, query: PreferenceQuery) -> ComparedRe
 def _build(release_id: int, _sha256: str, query: PreferenceQuery) -> ComparedResult:
     release = GoldRelease.objects.get(pk=release_id)
     criterion = list_entry_criteria(ReleaseContent(release).documents)[query.criterion]
-    rows: list[tuple[str, str, int, int, float]] = []
+    rows: list[ComparedRow] = []
     labels = excluded = 0
     dimensions: set[str] = set()
     has_positions = query.basis == "people"
@@ -272,7 +275,10 @@ def _fit_without_ties(comparisons: PairwiseComparisons) -> dict[str, float | Non
     return dict(zip(comparisons.models, strengths.tolist(), strict=True))
 
 
-def _collect(rows: Sequence[tuple[str, str, int, int, float]], *, length: bool) -> PairwiseComparisons:
+def _collect(rows: Sequence[ComparedRow], *, length: bool) -> PairwiseComparisons:
+    """In an order that no database decides, so that the intervals are the same on every site."""
+    rows = sorted(rows)
+    prompts = {prompt: number for number, prompt in enumerate(sorted({row[3] for row in rows}))}
     models = tuple(sorted({model for row in rows for model in row[:2]}))
     place = {model: number for number, model in enumerate(models)}
     return PairwiseComparisons(
@@ -280,7 +286,7 @@ def _collect(rows: Sequence[tuple[str, str, int, int, float]], *, length: bool) 
         np.array([place[row[0]] for row in rows], dtype=np.int64),
         np.array([place[row[1]] for row in rows], dtype=np.int64),
         np.array([row[2] for row in rows], dtype=np.int64),
-        np.array([row[3] for row in rows], dtype=np.int64),
+        np.array([prompts[row[3]] for row in rows], dtype=np.int64),
         np.array([row[4] for row in rows]) if length else None,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
@@ -18,7 +19,8 @@ from django.db.models import F
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, InputError
 from annotation.core.garbage import freeze_garbage
-from annotation.core.names import check_name
+from annotation.core.names import check_name, check_printable_name
+from annotation.domain.annotations import MARKABLE
 from annotation.domain.batch_spec import Policy
 from annotation.domain.datasets import response_sha256
 from annotation.domain.formats import ANNOTATIONS as KIND
@@ -43,10 +45,12 @@ from annotation.domain.formats.bundle import (
     Bundle,
     BundleManifest,
 )
+from annotation.domain.formats.generic import read_prompt_ref
 from annotation.domain.formats.rows import FileRow
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.domain.releases.origins import check_protocol, read_carried_protocols
 from annotation.domain.releases.selection import DrawnStratum
+from annotation.domain.slates import group_entries
 from annotation.models import (
     Batch,
     Dataset,
@@ -72,6 +76,7 @@ from annotation.services.imports.datasets import PromptShelf, ResponseShelf
 from annotation.services.imports.places import Members
 from annotation.services.imports.run import CHUNK, PLAIN, ImportReport, Intake, Problems, Run
 from annotation.services.releases import cut_release
+from annotation.services.slates import StatedSlate, add_slates
 from annotation.services.studies import find_or_make_study
 
 # How far each part goes, of the whole; the rest is the release that is cut at the end.
@@ -208,6 +213,8 @@ class _BundleImport:
         }
         self._import_prompts()
         self._import_responses()
+        if any(guideline.document.unit == "slate" for guideline in guidelines.values()):
+            self._make_slates()
         for facts in self._manifest.batches:
             self._batches[facts.name] = self._batch(facts, guidelines[facts.guideline])
         if self._manifest.lines(TASKS):
@@ -340,6 +347,18 @@ class _BundleImport:
         for shelf in shelves.values():
             self._report.include(shelf.report)
 
+    def _make_slates(self) -> None:
+        """What of the responses are slates, with the responses that stand on them."""
+        rows = (
+            row for row in self._bundle.rows(RESPONSES) if isinstance(row, FileRow) and ENTRIES in row.fields
+        )
+        while chunk := list(islice(rows, CHUNK)):
+            slates: dict[str, list[StatedSlate]] = defaultdict(list)
+            for row in chunk:
+                slates[self._dataset_of(row)].append(_build_slate(row))
+            for name, stated in slates.items():
+                add_slates(self._datasets[name], stated)
+
     def _import_tasks(self) -> None:
         """Make the tasks of which the bundle says how many annotations each has, with what a model said of them."""
         for (batch, dataset), records in self._group_records(TASKS, parse_task, self._group_of):
@@ -416,6 +435,45 @@ class _BundleImport:
         )
 
 
+ENTRIES = "entries"
+
+
+def _build_slate(row: FileRow) -> StatedSlate:
+    return StatedSlate(
+        read_prompt_ref(row).key,
+        row.name("model"),
+        row.optional_name("collection") or "",
+        tuple((model, collection) for model, collection in row.fields[ENTRIES]),
+    )
+
+
+def _restore_entries(row: FileRow, record: ResponseRecord) -> ResponseRecord:
+    """With the turns as they stand there: those of a slate say of which entry they are."""
+    return replace(record, turns=row.fields["turns"]) if ENTRIES in row.fields else record
+
+
+def _list_entries(row: FileRow, slate: ResponseRecord) -> Iterator[ResponseRecord]:
+    entries, groups = row.fields[ENTRIES], group_entries(slate.turns)
+    is_list = isinstance(entries, list) and all(
+        isinstance(entry, list) and len(entry) == 2 and all(isinstance(name, str) for name in entry)
+        for entry in entries
+    )
+    if not is_list or list(groups) != list(range(1, len(entries) + 1)):
+        raise row.error(
+            N_("write the model and the collection of each entry of the slate, in its order."), field=ENTRIES
+        )
+    for (model, collection), places in zip(entries, groups.values(), strict=True):
+        turns = [{name: slate.turns[place][name] for name in ("role", "text")} for place in places]
+        is_text = len(turns) == 1 and turns[0]["role"] == MARKABLE
+        yield replace(
+            slate,
+            model=check_printable_name(model),
+            collection=collection,
+            text=turns[0]["text"] if is_text else "",
+            turns=[] if is_text else turns,
+        )
+
+
 def _list_strata(batch: Batch, facts: BatchFacts) -> list[DrawnStratum]:
     """How its responses were selected where it was made; nothing of a batch whose release did not know."""
     by_name: dict[tuple[str, str, str, str], int] = {}
@@ -475,7 +533,10 @@ def _parse_prompt(row: FileRow) -> Iterable[PromptRecord]:
 
 
 def _parse_response(row: FileRow) -> Iterator[ResponseRecord]:
-    for record in _PARSE.response_reader().parse(row):
+    """Of a slate first the responses that stand on it."""
+    for record in map(partial(_restore_entries, row), _PARSE.response_reader().parse(row)):
+        if ENTRIES in row.fields:
+            yield from _list_entries(row, record)
         if response_sha256(record.text, record.turns) != row.fields.get("sha256"):
             raise row.error(N_("the response has not this sha256."), field="sha256")
         yield record

@@ -332,7 +332,8 @@ class ResponseShelf:
                 self._intake.problems.add(self._build_contradiction(record, response, lines.get(place), pk))
         rows = list(map(attrgetter(*RESPONSE_COLUMNS), (response for _record, response in new)))
         write_rows(Response, RESPONSE_COLUMNS, rows, {"created_at": timezone.now()})
-        self._store_faults([(record, response) for record, response in new if response.turns])
+        dialogues = [pair for pair in new if pair[1].turns and "entry" not in pair[1].turns[0]]
+        self._store_faults(dialogues)
 
     def _store_faults(self, dialogues: Sequence[tuple[ResponseRecord, Response]]) -> None:
         faults = {}

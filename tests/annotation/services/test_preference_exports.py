@@ -13,7 +13,8 @@ from annotation.core.errors import AssayError, Conflict
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Batch, GoldRelease, Person, Response
+from annotation.models import Batch, GoldRelease, Person, Response, SlateEntry
+from annotation.selectors.access import select_models
 from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_task
@@ -23,6 +24,7 @@ from annotation.services.exports.base import ExportSpec
 from annotation.services.exports.formats import get_writer
 from annotation.services.own_answers import make_expert_responses
 from annotation.services.releases import cut_release
+from tests.annotation.services.test_bundle import arrives, elsewhere, packed
 from tests.annotation.slates import MODELS, load_shipped, make_slate_batch
 from tests.support import add_role, label_next, make_batch, make_corpus, read_introduction
 
@@ -150,3 +152,25 @@ def test_answers_of_experts_become_responses_that_others_judge(
     add_role(wu, "annotator")
     assert claim_next_task(batch=judged, person=lin) is None
     assert claim_next_task(batch=judged, person=wu) is not None
+
+
+def test_a_bundle_takes_slates_to_another_site(release: GoldRelease, tmp_path: Path) -> None:
+    def describe() -> dict[str, Any]:
+        entries = SlateEntry.objects.order_by("slate__response__sha256", "place")
+        return {
+            "entries": list(
+                entries.values_list(
+                    "slate__response__sha256", "place", "response__text", "response__model__name"
+                )
+            ),
+            "models": sorted(model.name for model in select_models()),
+        }
+
+    def arrive() -> tuple[str, dict[str, Any]]:
+        release_there, _report = arrives(source)
+        return release_there.sha256, describe()
+
+    source = packed(release, tmp_path)
+    before = describe()
+    assert before["models"] == sorted(MODELS)
+    assert elsewhere(arrive) == (release.sha256, before)

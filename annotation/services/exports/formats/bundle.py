@@ -44,6 +44,7 @@ from annotation.models import Batch, Guideline, LabelPosterior, Task
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.selectors.releases.selection import list_portable_strata
 from annotation.selectors.releases.sources import SubmissionSource, TaskSources, parse_labels
+from annotation.selectors.slates import read_sources
 from annotation.services.exports.base import (
     ExportCounts,
     ExportSpec,
@@ -116,6 +117,7 @@ class _BundlePacker:
         self._release = spec.release
         self._prompts: set[int] = set()
         self._responses: set[int] = set()
+        self._slates: Mapping[int, Sequence[tuple[str, str]]] = {}
 
     def write(self, path: Path, tell: ReportPosition) -> None:
         path.unlink(missing_ok=True)
@@ -144,6 +146,10 @@ class _BundlePacker:
             }
             with_times = self._spec.options.times
             for rows in self._spec.released.chunks_with_sources(with_times=with_times):
+                if self._spec.released.has_slates:
+                    self._slates = read_sources(
+                        [place.task.response for row in rows for place in row.sources]
+                    )
                 self._write_chunk(files, rows)
                 self._write_plans(files[TASKS], [task for row in rows for task, _labels in row.labels])
                 done += len(rows)
@@ -183,6 +189,8 @@ class _BundlePacker:
             content = (
                 f'"turns": {_encode(place.turns)}' if place.turns else f'"response": {_quoted(task.text)}'
             )
+            if task.response in self._slates:
+                content += f', "entries": {_encode(self._slates[task.response])}'
             lines[RESPONSES].append(f'{{{about}, {content}, "sha256": {_quoted(task.sha256)}}}\n')
         about = f'{{"batch": {_word(task.batch)}, {about}, '
         for word in place.annotations:
