@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from annotation.core.errors import N_, AssayError
 from annotation.domain.guidelines import Criterion, Label
-from annotation.domain.guidelines.entries import MAX_ENTRIES, MIN_ENTRIES, NONE, TIE, read_ranking
+from annotation.domain.guidelines.entries import MAX_ENTRIES, MIN_ENTRIES, NONE, TIE, ShownOrder, read_ranking
 from annotation.domain.guidelines.values import as_number
 
 MAX_MODEL_NAME = 100
@@ -90,6 +90,14 @@ def group_entries(turns: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
         if "entry" in turn:
             groups.setdefault(int(turn["entry"]), []).append(place)
     return groups
+
+
+def read_order(places: Sequence[int], turns: Sequence[Mapping[str, Any]]) -> ShownOrder:
+    """The order of these ``places`` of a slate with these turns; of no places, as of what was imported, the slate's."""
+    groups = group_entries(turns)
+    order = tuple(places) or tuple(sorted(groups))
+    positions = {turn: position for position, place in enumerate(order, start=1) for turn in groups[place]}
+    return ShownOrder(order, positions)
 
 
 def draw_order(*, seed: int, person: int, number: int, entries: int) -> tuple[int, ...]:

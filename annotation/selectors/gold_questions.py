@@ -28,6 +28,8 @@ from annotation.domain.gold_questions import (
 )
 from annotation.domain.gold_questions import is_poor as gold_questions_is_poor
 from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.guidelines.entries import SINGLE_RESPONSE, ShownOrder
+from annotation.domain.slates import read_order
 from annotation.models import (
     Annotation,
     Assignment,
@@ -153,12 +155,15 @@ def list_qualification_items(
 
 @dataclass(frozen=True)
 class Feedback:
-    """What an annotator is told of a gold question: that it was one, what they said, what is right, and why."""
+    """What an annotator is told of a gold question: that it was one, what they said, what is right, and why. ``order``:
+    that in which they read the entries of a slate.
+    """
 
     assignment: Any
     labels: Mapping[str, float]
     known: Mapping[str, float]
     explanation: str
+    order: ShownOrder = SINGLE_RESPONSE
 
     @property
     def is_right(self) -> bool:
@@ -178,7 +183,14 @@ def find_feedback(assignment: Assignment) -> Feedback | None:
     if answer is None:
         return None
     labels, gold, explanation = answer
-    return Feedback(assignment.pk, labels, gold, explanation)
+    return Feedback(assignment.pk, labels, gold, explanation, _read_shown_order(assignment))
+
+
+def _read_shown_order(assignment: Assignment) -> ShownOrder:
+    if not assignment.shown_order:
+        return SINGLE_RESPONSE
+    turns = Task.objects.values_list("response__turns", flat=True).get(pk=assignment.task_id)
+    return read_order(assignment.list_shown_places(), turns)
 
 
 def _list_disclosed_answers(assignment: Assignment) -> QuerySet[Annotation]:

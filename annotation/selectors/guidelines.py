@@ -280,7 +280,7 @@ def group_by_clause(
 
 def level_text(criterion: Criterion, value: Label | None) -> str:
     """``3 Full compliance`` in the reader's language; the number alone where the level has no name. Of a set its
-    options, whose numbers say nothing.
+    options, whose numbers say nothing, as do those of a slate's entries beside their names.
 
     None is how a table has "not applicable".
     """
@@ -288,7 +288,7 @@ def level_text(criterion: Criterion, value: Label | None) -> str:
         return _label_value(value)
     language = get_language() or "en"
     levels = criterion.list_levels(value)
-    if criterion.several:
+    if criterion.several or (levels and criterion.entries is not None):
         return gettext(", ").join(localize(level.name, language) for level in levels)
     return (
         f"{format_compact(value)} {localize(levels[0].name, language)}" if levels else format_compact(value)

@@ -7,7 +7,9 @@ from django.utils.html import format_html
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 
+from annotation.domain.annotations import MARKABLE
 from annotation.domain.guidelines import prose
+from annotation.domain.guidelines.entries import ShownOrder
 from annotation.domain.texts import looks_like_markdown, read_words
 from annotation.models import Response
 
@@ -29,6 +31,22 @@ def excerpt(response: Response) -> str:
     texts = [turn["text"] for turn in response.turns] or [response.text]
     words = (_take_words(text[:READ_CHARACTERS]) for text in texts)
     return or_empty(Truncator(" ".join(" ".join(words).split())).chars(EXCERPT_CHARACTERS))
+
+
+@register.filter
+def excerpt_in(response: Response, order: ShownOrder) -> str:
+    """``excerpt`` of a single response; of a slate how each entry begins, after its number as it is shown."""
+    if not order.places:
+        return excerpt(response)
+    size = EXCERPT_CHARACTERS // len(order.places)
+    beginnings = {
+        order.positions[place]: " ".join(_take_words(turn["text"][:READ_CHARACTERS]).split())
+        for place, turn in enumerate(response.turns)
+        if turn["role"] == MARKABLE
+    }
+    return " ".join(
+        f"{position}: {Truncator(words).chars(size)}" for position, words in sorted(beginnings.items())
+    )
 
 
 def _take_words(text: str) -> str:

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from annotation.core.errors import N_, NotFound, Unprocessable
 from annotation.domain.guidelines.criteria import AskedIf, Criterion
+from annotation.domain.guidelines.entries import ShownOrder
 from annotation.domain.guidelines.metrics import Metric, iterate_level_lists
 from annotation.domain.guidelines.values import (
     Frozen,
@@ -26,6 +27,7 @@ from annotation.domain.guidelines.values import (
     Slug,
     TaxonomyName,
     Text,
+    add_turn,
     check_unique,
     find_turn,
     flaw,
@@ -630,13 +632,33 @@ class GuidelineDocument(Frozen):
                     known=", ".join(names) or "-",
                 )
 
-    def show_labels_in(self, order: Sequence[int], labels: Mapping[str, Label]) -> dict[str, Label]:
-        """The labels as they read where a slate's entries stand in this order (``Criterion.show_in``)."""
+    def show_labels_in(self, order: ShownOrder, labels: Mapping[str, Label]) -> dict[str, Label]:
+        """The labels as they read where a slate's entries stand in this order (``Criterion.show_in``), under the names
+        of ``show_name_in``, entry by entry as they are shown.
+        """
+        if not order.places:
+            return dict(labels)
         entries = {criterion.name: criterion for criterion in self.criteria if criterion.entries is not None}
-        return {
-            name: entries[name].show_in(order, label) if name in entries else label
+        moved = {
+            self.show_name_in(order, name): entries[name].show_in(order.places, label)
+            if name in entries
+            else label
             for name, label in labels.items()
         }
+        ranks = {criterion.name: rank for rank, criterion in enumerate(self.criteria)}
+        return dict(
+            sorted(
+                moved.items(), key=lambda item: (ranks.get(strip_turn(item[0]), 0), find_turn(item[0]) or 0)
+            )
+        )
+
+    def show_name_in(self, order: ShownOrder, name: str) -> str:
+        """The name of a criterion; of what is asked of an entry with the position of the entry for its turn, so that
+        its words count entries as they are shown.
+        """
+        turn = find_turn(name)
+        position = None if turn is None else order.positions.get(turn)
+        return name if position is None else add_turn(strip_turn(name), position - 1)
 
     def to_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json")

@@ -6,7 +6,8 @@ the third entry third; in 112 the first two share the first rank. Ranks are dens
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 
@@ -14,6 +15,18 @@ MIN_ENTRIES, MAX_ENTRIES = 2, 5
 NONE, TIE = 0, -1
 """The answers to which entry is the best that name none: that no entry is good enough, and that none is better."""
 
+
+@dataclass(frozen=True)
+class ShownOrder:
+    """The order in which a person reads the entries of a slate: their ``places``, and of each turn the position at
+    which its entry stands, from 1. Both are empty where a single response is judged.
+    """
+
+    places: tuple[int, ...] = ()
+    positions: Mapping[int, int] = field(default_factory=dict)
+
+
+SINGLE_RESPONSE = ShownOrder()
 _NAMES = {NONE: {"en": "None of them", "zh": "都不够好"}, TIE: {"en": "Tie", "zh": "不分上下"}}
 
 

@@ -17,6 +17,8 @@ from django.db.models import Exists, F, FloatField, Func, OuterRef, Q, QuerySet,
 from django.utils import timezone
 
 from annotation.domain.guidelines import NA, GuidelineDocument, Label
+from annotation.domain.guidelines.entries import SINGLE_RESPONSE, ShownOrder
+from annotation.domain.slates import read_order
 from annotation.models import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -97,7 +99,7 @@ class HistoryRow:
     closed: bool
     outcome: HistoryOutcome | None
     verdict: Labels | None
-    shown_order: Sequence[int] = ()
+    order: ShownOrder = SINGLE_RESPONSE
 
 
 class _Answer(Func):
@@ -280,7 +282,7 @@ def _build_history_row(
         closed=closed,
         outcome=outcome,
         verdict=verdict,
-        shown_order=assignment.list_shown_places(),
+        order=read_order(assignment.list_shown_places(), assignment.task.response.turns),
     )
 
 

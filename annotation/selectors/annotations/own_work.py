@@ -14,6 +14,8 @@ from annotation.core.error_messages import error_from_json
 from annotation.core.errors import N_, NotFound
 from annotation.core.study_scope import build_study_filter
 from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.guidelines.entries import SINGLE_RESPONSE, ShownOrder
+from annotation.domain.slates import read_order
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, Draft, Person, Response
 from annotation.models.sql.annotations import find_own_assignment, has_draft
 from annotation.selectors.annotations.closings import is_closed
@@ -50,7 +52,7 @@ class DraftRow:
     why: str
     kept_at: datetime
     live: bool
-    shown_order: Sequence[int] = ()
+    order: ShownOrder = SINGLE_RESPONSE
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def _build_draft_row(draft: Draft) -> DraftRow:
         why=error_from_json(draft.why) if draft.why else "",
         kept_at=draft.updated_at,
         live=draft.assignment.state == Assignment.State.CLAIMED,
-        shown_order=draft.assignment.list_shown_places(),
+        order=read_order(draft.assignment.list_shown_places(), response.turns),
     )
 
 

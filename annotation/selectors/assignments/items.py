@@ -5,16 +5,16 @@ Blindness lives here: a view never holds the Response, so it cannot tell whose i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from annotation.core.errors import N_, NotFound
 from annotation.domain.annotations import list_judged_turns, list_markable_texts
 from annotation.domain.guidelines import Criterion, Dimension, GuidelineDocument, Subcomponent
-from annotation.domain.slates import group_entries
+from annotation.domain.guidelines.entries import SINGLE_RESPONSE, ShownOrder
+from annotation.domain.slates import group_entries, read_order
 from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, Person, Task
 from annotation.models.sql.annotations import read_handout
 
@@ -33,7 +33,8 @@ class Turn:
 @dataclass(frozen=True)
 class WorkItem:
     """One item of work. ``turns`` is what is judged; a plain response is one turn of the assistant. ``criteria`` are
-    the questions about it: one that is asked of each turn stands there once for each turn that is judged.
+    the questions about it: one that is asked of each turn stands there once for each turn that is judged, and of each
+    entry of a slate in the words of its number as it is shown.
 
     ``guideline`` is the sha256 of the ``document`` that the ``criteria`` are of; ``severity`` is the dimension's.
     ``topic`` is the dimension and the subcomponent, as far as the guideline knows them. The formats are the batch's:
@@ -61,17 +62,7 @@ class WorkItem:
     response_format: str = "plain"
     prompt_format: str = "plain"
     entries: tuple[tuple[int, tuple[int, ...]], ...] = ()
-
-    @property
-    def shown_order(self) -> tuple[int, ...]:
-        """The places of a slate's entries as they are shown; empty where a single response is judged."""
-        return tuple(place for place, _turns in self.entries)
-
-    def find_position(self, turn: int) -> int:
-        """Where the entry of this turn stands among those shown, from 1."""
-        return next(
-            position for position, (_place, turns) in enumerate(self.entries, start=1) if turn in turns
-        )
+    order: ShownOrder = SINGLE_RESPONSE
 
     @property
     def is_dialogue(self) -> bool:
@@ -85,7 +76,12 @@ def build_item(assignment: Assignment) -> WorkItem:
     document = item.guideline.document
     turns = item.turns or [{"role": "assistant", "text": item.text}]
     markable = list_markable_texts(item.text, item.turns)
-    entries = _arrange_entries(assignment, turns) if document.unit == "slate" else ()
+    order = read_order(assignment.list_shown_places(), turns) if document.unit == "slate" else SINGLE_RESPONSE
+    groups = group_entries(turns)
+    entries = tuple((place, tuple(groups[place])) for place in order.places)
+    questions = document.list_questions(
+        item.dimension, _order_judged_turns(markable, entries), subcomponent=item.subcomponent
+    )
     return WorkItem(
         assignment=assignment.pk,
         batch=item.batch,
@@ -95,9 +91,7 @@ def build_item(assignment: Assignment) -> WorkItem:
             Turn(role=turn["role"], text=turn["text"], is_judged=text is not None)
             for turn, text in zip(turns, markable, strict=True)
         ),
-        criteria=document.list_questions(
-            item.dimension, _order_judged_turns(markable, entries), subcomponent=item.subcomponent
-        ),
+        criteria=tuple(_word_by_position(questions, document, order)),
         dimension=item.dimension,
         subcomponent=item.subcomponent,
         document=document,
@@ -110,7 +104,21 @@ def build_item(assignment: Assignment) -> WorkItem:
         response_format=item.response_format,
         prompt_format=item.prompt_format,
         entries=entries,
+        order=order,
     )
+
+
+def _word_by_position(
+    questions: Sequence[Criterion], document: GuidelineDocument, order: ShownOrder
+) -> Iterator[Criterion]:
+    """What is asked of an entry in the words of its number as it is shown."""
+    for question in questions:
+        shown_name = document.show_name_in(order, question.name)
+        if shown_name == question.name:
+            yield question
+        else:
+            worded = document.criterion(shown_name)
+            yield question.model_copy(update={"label": worded.label, "question": worded.question})
 
 
 def _order_judged_turns(
@@ -119,15 +127,6 @@ def _order_judged_turns(
     """The judged turns in the order in which they are shown."""
     judged = list_judged_turns(texts)
     return [turn for _place, turns in entries for turn in turns if turn in judged] if entries else judged
-
-
-def _arrange_entries(
-    assignment: Assignment, turns: Sequence[Mapping[str, Any]]
-) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """In the order of the claim; what was imported has none, and is shown in the slate's."""
-    groups = group_entries(turns)
-    order = [int(place) for place in assignment.shown_order] or sorted(groups)
-    return tuple((place, tuple(groups[place])) for place in order)
 
 
 def read_markable_texts(task: int) -> list[str | None]:

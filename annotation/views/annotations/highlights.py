@@ -115,9 +115,9 @@ def list_distinct(words: Iterable[str]) -> tuple[str, ...]:
 def describe_mark(span: Mapping[str, Any], item: WorkItem) -> str:
     """What the span is evidence of: a level, as "1 Harmful", with its criterion where several are asked; or a text."""
     criterion, level = str(span.get("criterion", "")), span.get("level")
-    label = criterion_label(item.document, criterion)
+    label = criterion_label(item.document, item.document.show_name_in(item.order, criterion))
     if level is None:
         return label
-    position = item.document.criterion(criterion).show_in(item.shown_order, level)
+    position = item.document.criterion(criterion).show_in(item.order.places, level)
     words = label_text(item.document, criterion, position)
     return f"{label}: {words}" if len(item.criteria) > 1 else words

@@ -38,7 +38,7 @@ from annotation.selectors.annotations.own_work import (
     get_draft,
     list_drafts,
 )
-from annotation.selectors.assignments.items import build_item, get_own_assignment
+from annotation.selectors.assignments.items import WorkItem, build_item, get_own_assignment
 from annotation.selectors.gold_questions import find_feedback
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.origins import list_imported
@@ -61,6 +61,7 @@ from annotation.views.annotations.workspace import (
     describe_topic,
     item_choices,
     leave_page,
+    list_bare_guides,
     list_questions,
     list_typed_values,
     render_page,
@@ -132,7 +133,7 @@ class HistoryLine:
 
 def describe_draft_labels(draft: DraftRow) -> list[tuple[str, str]]:
     """Criterion and level in the reader's language; what was refused can hold anything, and is shown as it stands."""
-    labels = draft.document.show_labels_in(draft.shown_order, draft.labels)
+    labels = draft.document.show_labels_in(draft.order, draft.labels)
     return [
         (
             criterion_label(draft.document, name),
@@ -152,10 +153,10 @@ def build_history_line(history_row: HistoryRow) -> HistoryLine:
     }
     return HistoryLine(
         history_row=history_row,
-        labels=describe_labels(history_row.document, history_row.labels, history_row.shown_order),
-        first=describe_labels(history_row.document, first_labels, history_row.shown_order),
+        labels=describe_labels(history_row.document, history_row.labels, history_row.order),
+        first=describe_labels(history_row.document, first_labels, history_row.order),
         outcome=describe_outcome(
-            history_row.document, history_row.labels, history_row.outcome, history_row.shown_order
+            history_row.document, history_row.labels, history_row.outcome, history_row.order
         ),
     )
 
@@ -232,12 +233,14 @@ def show_item(
     criteria = [
         criterion for criterion in item.criteria if not done.adjudication or criterion.name in done.labels
     ]
+    questions = list_questions(item, criteria, form.answers() if form else done.labels)
     context: dict[str, Any] = {
         "item": item,
         **turns_context(item, mark_turns(item, {OWN_GROUP: done.evidence})),
         "topic": describe_topic(item, get_language() or "en"),
         "clarifications": describe_clarifications(item, assignment.batch),
-        "questions": list_questions(item, criteria, form.answers() if form else done.labels),
+        "questions": questions,
+        "rules_of": list_bare_guides(questions),
         "values": list_typed_values(form) if form else submitted_values(done),
         "submitted": done,
         "imported": assignment.pk in list_imported([assignment.pk]),
@@ -249,19 +252,22 @@ def show_item(
         "batch": assignment.batch,
         "care": build_item_wellbeing(person_of(request), item.severity),
         **item_choices(assignment.batch),
-        **(decision_context(assignment) if done.adjudication else outcome_context(assignment, done)),
+        **(
+            decision_context(assignment, item)
+            if done.adjudication
+            else outcome_context(assignment, item, done)
+        ),
         **feedback_context(assignment),
     }
     return render_page(request, "annotation/annotations/submitted.html", context, status=status)
 
 
-def outcome_context(assignment: Assignment, done: SubmittedWork) -> dict[str, Any]:
+def outcome_context(assignment: Assignment, item: WorkItem, done: SubmittedWork) -> dict[str, Any]:
     """What became of it, once that may be told; until then nothing that differs."""
     outcome = find_outcome(assignment)
     if outcome is None:
         return {}
-    document, order = assignment.batch.guideline.document, assignment.list_shown_places()
-    return {"outcome": describe_outcome(document, done.labels, outcome, order)}
+    return {"outcome": describe_outcome(item.document, done.labels, outcome, item.order)}
 
 
 def feedback_context(assignment: Assignment) -> dict[str, Any]:
@@ -274,10 +280,9 @@ def feedback_context(assignment: Assignment) -> dict[str, Any]:
     )
 
 
-def decision_context(assignment: Assignment) -> dict[str, Any]:
+def decision_context(assignment: Assignment, item: WorkItem) -> dict[str, Any]:
     decision = get_decision_details(assignment)
-    document, order = assignment.batch.guideline.document, assignment.list_shown_places()
-    first = describe_labels(document, decision.verdict, order) if decision.verdict else ()
+    first = describe_labels(item.document, decision.verdict, item.order) if decision.verdict else ()
     return {"reason": localize_reason(decision.reason), "first": first, "first_rationale": decision.rationale}
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import get_language
 
 from annotation.domain.guidelines import GuidelineDocument, localize
+from annotation.domain.guidelines.entries import ShownOrder
 from annotation.selectors.annotations.history import HistoryOutcome
 from annotation.selectors.guidelines import criterion_label, label_text
 
@@ -43,10 +44,10 @@ class DescribedOutcome:
 
 
 def describe_labels(
-    document: GuidelineDocument, labels: Mapping[str, Any], order: Sequence[int] = ()
+    document: GuidelineDocument, labels: Mapping[str, Any], order: ShownOrder
 ) -> tuple[LabelWords, ...]:
     """A lone label goes without its criterion, but where a response may have been given no label of the others.
-    ``order``: of a slate the places of its entries as the reader saw them.
+    ``order``: in which the reader saw the entries of a slate.
     """
     criteria = document.labelled_criteria
     is_one_of_several = len(criteria) > 1 and any(criterion.may_lack_value for criterion in criteria)
@@ -61,17 +62,18 @@ def describe_outcome(
     document: GuidelineDocument,
     labels: Mapping[str, Any],
     outcome: HistoryOutcome | None,
-    order: Sequence[int] = (),
+    order: ShownOrder,
 ) -> DescribedOutcome | None:
     if outcome is None:
         return None
     own_labels = document.show_labels_in(order, outcome.own_labels)
+    overruled = {document.show_name_in(order, name) for name in outcome.overruled}
     finals = (
         SettledCriterion(
             criterion=criterion_label(document, name),
             own=label_text(document, name, own_labels[name]),
             final=label_text(document, name, value),
-            overruled=name in outcome.overruled,
+            overruled=name in overruled,
         )
         for name, value in document.show_labels_in(order, outcome.finals).items()
     )

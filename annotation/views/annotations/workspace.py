@@ -88,12 +88,17 @@ def list_questions(
     ]
 
 
+def list_bare_guides(questions: Iterable[Question]) -> str:
+    """The names of the criteria of whose answers the guideline defines none: beside them stand the rules for all."""
+    return " ".join(dict.fromkeys(question.guide_name for question in questions if not question.has_levels))
+
+
 def list_side_cards(dispute: Dispute) -> list[SideCard]:
     """What the annotators said of what is disputed, and their texts, which nobody disputes."""
     return [
         SideCard(
             letter=side.letter,
-            labels=list_side_labels(dispute.item.criteria, side.labels, dispute.item.shown_order),
+            labels=list_side_labels(dispute.item.criteria, side.labels, dispute.item.order.places),
             texts=list_side_labels(dispute.texts, side.texts),
             rationale=side.rationale,
             flags=tuple(flag_text(flag) for flag in side.flags),
@@ -150,6 +155,7 @@ def item_context(
     Else what was ``saved`` of the item is filled in.
     """
     answers = form.answers() if form else saved.labels if saved else {}
+    questions = list_questions(item, item.criteria, answers)
     language = get_language() or "en"
     return {
         "batch": assignment.batch,
@@ -159,7 +165,8 @@ def item_context(
         "topic": describe_topic(item, language),
         "clarifications": describe_clarifications(item, assignment.batch),
         "unread_answers": lambda: count_unread_answers(reader).total(),
-        "questions": list_questions(item, item.criteria, answers),
+        "questions": questions,
+        "rules_of": list_bare_guides(questions),
         "values": list_typed_values(form) if form else list_saved_values(saved) if saved else {},
         "saved": saved,
         "key": (form and form.data.get("key")) or uuid4(),
@@ -254,15 +261,12 @@ def find_question(criterion: Criterion, item: WorkItem) -> Question:
     """The criterion with nothing chosen."""
     language = get_language() or "en"
     subcomponent = item.subcomponent if criterion.has_subcomponent_texts else ""
-    order = "".join(map(str, item.shown_order))
+    order = "".join(map(str, item.order.places))
     key = (item.guideline, criterion.name, subcomponent, language, order)
     if key not in _QUESTIONS:
         declared = item.document.criterion(strip_turn(criterion.name))
-        guide = render_guide(declared.at_subcomponent(subcomponent), language)
-        if criterion.turn is not None and item.entries:
-            worded = declared.at_turn(item.find_position(criterion.turn) - 1)
-            criterion = worded.model_copy(update={"name": criterion.name})
-        _QUESTIONS[key] = build_question(criterion, language, guide, item.shown_order)
+        guide = render_guide(declared.at_subcomponent(subcomponent), language, len(item.entries))
+        _QUESTIONS[key] = build_question(criterion, language, guide, item.order.places)
     return _QUESTIONS[key]
 
 

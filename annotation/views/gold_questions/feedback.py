@@ -34,18 +34,18 @@ class FeedbackWords:
 
 def describe_feedback(feedback: Feedback, document: GuidelineDocument) -> FeedbackWords:
     many = len(feedback.known) > 1
+    labels = document.show_labels_in(feedback.order, feedback.labels)
+    gold = document.show_labels_in(feedback.order, feedback.known)
     return FeedbackWords(
         is_right=feedback.is_right,
         lines=tuple(
             FeedbackLine(
                 criterion=criterion_label(document, name) if many else "",
                 known=label_text(document, name, known),
-                label=label_text(document, name, feedback.labels[name])
-                if name in feedback.labels
-                else UNDEFINED,
-                is_right=feedback.labels.get(name) == known,
+                label=label_text(document, name, labels[name]) if name in labels else UNDEFINED,
+                is_right=labels.get(name) == known,
             )
-            for name, known in feedback.known.items()
+            for name, known in gold.items()
         ),
         explanation=feedback.explanation,
     )

@@ -66,6 +66,15 @@ class GuideLevel:
 
 
 @dataclass(frozen=True)
+class GuideAnswer:
+    """What a key answers about the entries of a slate; ``name`` is empty of the entries themselves."""
+
+    keys: tuple[str, ...]
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
 class RankRow:
     """An entry of a slate to be ranked: its number as it is shown, and the rank that was chosen, or empty."""
 
@@ -82,7 +91,8 @@ class Question:
     ``guide`` is the guideline's part on it, as HTML, under the name ``guide_name``, which the questions about each turn
     share. ``condition`` says beside what answer it is asked; None: always. ``turn`` is the place of the turn that it is
     about, None: the whole. ``text_limit`` is the most characters of a text; None: what is asked for is no text.
-    ``or_condition`` is a second answer beside which it is asked. ``ranks`` are the entries of a slate to be ranked.
+    ``or_condition`` is a second answer beside which it is asked. ``ranks`` are the entries of a slate to be ranked, of
+    which several may share one where there are ``ties``. ``has_levels``: the guide says what levels mean.
     """
 
     name: str
@@ -105,7 +115,9 @@ class Question:
     several: bool
     has_options: bool
     text_limit: int | None
+    has_levels: bool
     ranks: tuple[RankRow, ...] = ()
+    ties: bool = False
 
     @property
     def fits_row(self) -> bool:
@@ -138,18 +150,53 @@ def level_keys(values: Sequence[int | float]) -> Sequence[str]:
     return own if all(own) and len(set(own)) == len(own) else DIGITS[: len(values)]
 
 
-def render_guide(criterion: Criterion, language: str) -> SafeString:
-    """What the guideline says of the criterion (as ``at_subcomponent`` gives it), beside the work."""
+def render_guide(criterion: Criterion, language: str, entries: int = 0) -> SafeString:
+    """What the guideline says of the criterion (as ``at_subcomponent`` gives it), beside the work; ``entries``: of a
+    slate how many it has.
+    """
     context = {
         "language": language,
         "name": criterion.name,
         "label": localize(criterion.label, language),
         "question": localize(criterion.question, language),
         "lang": find_language(criterion.question, language),
-        "levels": [build_guide_level(level, language) for level in criterion.scale],
+        "levels": [build_guide_level(level, language) for level in criterion.scale]
+        if not criterion.entries
+        else [],
+        "answers": list_guide_answers(criterion, language, entries),
         "has_options": criterion.kind == "choice",
     }
     return render_to_string("annotation/annotations/_criterion.html", context)
+
+
+def list_guide_answers(criterion: Criterion, language: str, entries: int) -> list[GuideAnswer]:
+    """What may be answered about the entries of a slate."""
+    if criterion.entries is None:
+        return []
+    numbers = tuple(str(position) for position in range(1, entries + 1))
+    if criterion.entries == "ranking":
+        return [GuideAnswer(numbers, "", gettext("Press them from the best response to the worst."))] + (
+            [GuideAnswer((TIE_KEY,), "", gettext("Before a number: it shares the rank of the one before."))]
+            if criterion.ties
+            else []
+        )
+    best = gettext("The responses with these numbers are the best.")
+    answers = [
+        GuideAnswer(
+            numbers, "", best if criterion.several else gettext("The response with this number is the best.")
+        )
+    ]
+    without_entry = (
+        (TIE, TIE_KEY, criterion.ties, gettext("No response is better than the others.")),
+        (NONE, NONE_KEY, criterion.none, gettext("No response is good enough.")),
+    )
+    for value, key, is_asked, meaning in without_entry:
+        level = criterion.level(value) if is_asked else None
+        if level:
+            is_described = level.definition != level.name
+            text = localize(level.definition, language) if is_described else meaning
+            answers.append(GuideAnswer((key,), localize(level.name, language), text))
+    return answers
 
 
 def build_question(
@@ -181,6 +228,8 @@ def build_question(
         several=criterion.several,
         has_options=criterion.kind == "choice",
         text_limit=criterion.text_limit,
+        has_levels=bool(criterion.scale) and criterion.entries is None,
+        ties=criterion.ties,
         ranks=tuple(
             RankRow(f"{RANK}{criterion.name}.{place}", place, position)
             for position, place in enumerate(order if is_ranking else (), start=1)

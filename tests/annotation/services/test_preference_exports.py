@@ -122,9 +122,7 @@ def test_a_release_of_single_responses_has_no_preferences(
 def test_answers_of_experts_become_responses_that_others_judge(
     guideline: Any, lin: Person, chen: Person, wu: Person
 ) -> None:
-    batch = make_slate_batch(
-        load_shipped("cvalues_best"), annotators=[lin, chen], prompts=2, dimensions=("safe",)
-    )
+    batch = make_slate_batch(load_shipped("cvalues_best"), annotators=[lin, chen], prompts=2)
     with pytest.raises(Conflict, match="Close the batch"):
         make_expert_responses(batch=batch)
     for person in (lin, chen):

@@ -177,7 +177,7 @@ def test_each_entry_stands_at_each_position_equally_often(
 
 
 def test_an_order_stays_when_an_item_comes_back(preference: Guideline, lin: Person, chen: Person) -> None:
-    batch = make_slate_batch(preference, annotators=[lin, chen])
+    batch = make_slate_batch(preference, annotators=[lin, chen], prompts=4)
     first = claim_next_task(batch=batch, person=lin)
     assert first is not None
     Assignment.objects.filter(pk=first.pk).update(lease_expires=first.claimed_at)
@@ -189,7 +189,7 @@ def test_an_order_stays_when_an_item_comes_back(preference: Guideline, lin: Pers
 def test_labels_name_entries_and_settle_by_them(
     preference: Guideline, lin: Person, chen: Person, wu: Person
 ) -> None:
-    batch = make_slate_batch(preference, annotators=[lin, chen], adjudicators=[wu])
+    batch = make_slate_batch(preference, annotators=[lin, chen], adjudicators=[wu], prompts=4)
     with pytest.raises(Unprocessable, match="cannot be 4"):
         answer(batch, lin, 4)
     for value in (3, -1, 1, 2):
@@ -224,7 +224,9 @@ def test_the_release_carries_the_slate(preference: Guideline, lin: Person, chen:
 
 
 def test_the_own_answer_is_asked_where_nothing_is_good(lin: Person) -> None:
-    batch = make_slate_batch(load_shipped("cvalues_best"), annotators=[lin], policy=Policy(overlap=1))
+    batch = make_slate_batch(
+        load_shipped("cvalues_best"), annotators=[lin], policy=Policy(overlap=1), prompts=4
+    )
     for labels in ({"best": 0}, {"best": 2, "score": 4}):
         with pytest.raises(Unprocessable, match="own_answer"):
             answer(batch, lin, labels.pop("best"), **labels)
@@ -243,14 +245,14 @@ def test_the_own_answer_is_asked_where_nothing_is_good(lin: Person) -> None:
 
 
 def test_nobody_judges_a_slate_with_a_model_of_theirs(preference: Guideline, lin: Person) -> None:
-    batch = make_slate_batch(preference, annotators=[lin], policy=Policy(overlap=1))
+    batch = make_slate_batch(preference, annotators=[lin], policy=Policy(overlap=1), prompts=4)
     lin.own_models.add(EvaluatedModel.objects.get(name=MODELS[1]))
     assert claim_next_task(batch=batch, person=lin) is None
 
 
 @pytest.mark.both_databases
 def test_the_database_keeps_slates_whole(preference: Guideline, lin: Person) -> None:
-    make_slate_batch(preference, annotators=[lin], policy=Policy(overlap=1))
+    make_slate_batch(preference, annotators=[lin], policy=Policy(overlap=1), prompts=4)
     entry = SlateEntry.objects.order_by("pk")[0]
     other = Response.objects.filter(slate=None).exclude(slate_entries__slate=entry.slate)[0]
     for changes in (

@@ -27,7 +27,7 @@ from annotation.services.releases import cut_release
 from benchmark.selectors.preferences import build_comparison, build_query, list_judges_on_slates
 from scoring.domain.training_spec import TrainingSpec
 from scoring.services.scorers.scorers import create_scorer
-from tests.annotation.slates import MODELS, load_shipped, make_slate_batch
+from tests.annotation.slates import MODELS, SET, load_shipped, make_slate_batch
 from tests.support import add_role, label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db
@@ -118,7 +118,7 @@ def test_judges_are_taken_from_files_and_asked_both_ways_round(
         path.write_text("\n".join(lines), encoding="utf-8")
         run(
             *("import_judge_labels", str(path), "--judge", name, "--guideline", "preference"),
-            *("--format", "jsonl", "--dataset", "sided", "--collection", "sided-slates"),
+            *("--format", "jsonl", "--dataset", "of-first", "--collection", f"{SET}-first"),
         )
     (row,) = list_judges_on_slates(release, build_query(release))
     assert (row.judge, row.n, row.equal, row.swapped, row.flips) == ("j", 30, 26, 30, 6)
