@@ -20,7 +20,8 @@
 
   function inWords({ criterion, level }) {
     const { form } = field();
-    if (level === null) return form.querySelector(`[data-criterion="${criterion}"]`)?.dataset.label || "";
+    const question = form.querySelector(`[data-criterion="${criterion}"]`);
+    if (level === null || question?.querySelector("[data-ranks]")) return question?.dataset.label || "";
     const input = form.querySelector(`[name="label.${criterion}"][value="${level}"]`);
     return input?.dataset.words || String(level);
   }
@@ -49,9 +50,11 @@
     say("marked", inWords(of));
   }
 
-  // What words are marked for: a text has no level; "not applicable" is none, and neither is no answer.
+  // What words are marked for: a text has no level; "not applicable" is none, and neither is no answer. A ranking is that
+  // which is submitted.
   function levelOf(question) {
     if (question?.querySelector("textarea")) return null;
+    if (question?.querySelector("[data-ranks]")) return keys.isAnswered(question) ? undefined : NaN;
     const chosen = question?.querySelector(`:checked[value="${question.dataset.last}"]`);
     return parseFloat((chosen || question?.querySelector(":checked, [type=number]"))?.value);
   }
@@ -62,11 +65,20 @@
     if (!turns().length) return say("noText");
     const selection = getSelection();
     read().focus({ preventScroll: true, focusVisible: false });
-    selection.collapse(turns()[0].querySelector("[data-view]:not([hidden])") || turns()[0], 0);
+    const turn = firstTurn();
+    selection.collapse(turn.querySelector("[data-view]:not([hidden])") || turn, 0);
     selection.modify("extend", "forward", "word");
     reveal();
     aiming = true;
     say("keys");
+  }
+
+  // Where the words are chosen first: in the turn that is asked about, or in the response of a slate that was chosen.
+  function firstTurn() {
+    const question = document.querySelector("[data-criterion][data-current]");
+    const digit = question?.querySelector(":checked")?.dataset.digit;
+    const about = turns().find(({ dataset }) => dataset.turn === question?.dataset.aboutTurn);
+    return about || document.querySelector(`[data-entry="${digit}"] [data-turn]`) || turns()[0];
   }
 
   function onKey(event) {
@@ -100,8 +112,10 @@
   function reveal() {
     read().scrollIntoView({ block: "nearest" });
     const { top, bottom } = getSelection().getRangeAt(0).getBoundingClientRect();
-    const pane = read().getBoundingClientRect();
-    if (top < pane.top || bottom > pane.bottom) read().scrollBy(0, top - pane.top - pane.height / 3);
+    const column = getSelection().getRangeAt(0).startContainer.parentElement.closest("[data-apart] [data-entry]");
+    const scrolled = column && column.scrollHeight > column.clientHeight ? column : read();
+    const pane = scrolled.getBoundingClientRect();
+    if (top < pane.top || bottom > pane.bottom) scrolled.scrollBy(0, top - pane.top - pane.height / 3);
   }
 
   // ---- what is shown of the spans

@@ -28,7 +28,7 @@ const keys = (() => {
   function makeCurrent(question) {
     for (const one of questions()) one.toggleAttribute("data-current", one === question);
     for (const guide of document.querySelectorAll("[data-guide]")) {
-      guide.hidden = guide.dataset.guide !== question.dataset.guidedBy;
+      guide.hidden = !guide.dataset.guide.split(" ").includes(question.dataset.guidedBy);
     }
     for (const text of document.querySelectorAll("[data-turn]")) {
       const turn = text.closest(".turn");
@@ -90,11 +90,21 @@ const keys = (() => {
 
   // "Not applicable" stands alone; the option chosen last is the one that words are marked for.
   function onChoice({ target }) {
+    if (target.closest?.("[data-ranks]")) untie(target);
     const question = target.closest?.("[data-several]");
     if (!question || !target.checked) return;
     question.dataset.last = target.value;
     for (const other of inputs(question)) {
       if (other !== target && [other.value, target.value].includes("na")) other.checked = false;
+    }
+  }
+
+  // Where no rank may be shared, it is taken from the entry that had it.
+  function untie({ value, name, form }) {
+    const question = form.querySelector(`[name="${name}"]`).closest("[data-criterion]");
+    if ("mayTie" in question.dataset) return;
+    for (const other of question.querySelectorAll(":checked")) {
+      if (other.value === value && other.name !== name) other.checked = false;
     }
   }
 
@@ -124,15 +134,15 @@ const keys = (() => {
     const rows = [...question.querySelectorAll("[data-rank-of]")];
     const rankOf = (row) => Number(row.querySelector(":checked")?.value || 0);
     if (digit === "=") {
-      question.dataset.ties = "";
+      question.toggleAttribute("data-tied", "mayTie" in question.dataset);
       return true;
     }
     const row = rows.find(({ dataset }) => dataset.rankOf === digit);
     if (!row) return true;
     if (rankOf(row)) for (const input of question.querySelectorAll(":checked")) input.checked = false;
     const last = Math.max(...rows.map(rankOf));
-    const input = row.querySelectorAll("input")[Math.max(0, "ties" in question.dataset ? last - 1 : last)];
-    delete question.dataset.ties;
+    const input = row.querySelectorAll("input")[Math.max(0, "tied" in question.dataset ? last - 1 : last)];
+    delete question.dataset.tied;
     input.click();
     input.focus();
     if (!rows.every(rankOf)) return true;
@@ -147,9 +157,11 @@ const keys = (() => {
     if (lacks === "rationale") document.getElementById("rationale").focus();
   }
 
-  function sayMissing(shown) {
+  function sayMissing(question) {
     const hint = document.querySelector("[data-missing]");
-    if (hint) hint.hidden = !shown;
+    if (!hint) return;
+    hint.hidden = !question;
+    if (question) hint.textContent = hint.dataset[question.querySelector(".levels, [type=number]") ? "level" : "answer"];
   }
 
   // Whether a question has no answer yet: it is said, and moved to.
@@ -201,7 +213,8 @@ const keys = (() => {
   // An input method or Alt can swallow the character and leave only the key that was pressed.
   function keyOf(event) {
     if (event.key !== "Process" && !event.altKey) return event.key.toLowerCase();
-    return event.code.replace(/^(Key|Digit|Numpad)/, "").replace("Slash", event.shiftKey ? "?" : "/").toLowerCase();
+    return event.code.replace(/^(Key|Digit|Numpad)/, "").replace("Slash", event.shiftKey ? "?" : "/")
+      .replace("Equal", "=").replace("Minus", "-").replace("Period", ".").toLowerCase();
   }
 
   function press(control) {
@@ -284,7 +297,7 @@ const keys = (() => {
   }
   document.addEventListener("keydown", onKey);
   document.addEventListener("change", onChoice, true);
-  document.addEventListener("input", () => sayMissing(false));
+  document.addEventListener("input", () => sayMissing(null));
   for (const kind of ["input", "change", "assay:item"]) document.addEventListener(kind, ask, true);
   // What is pressed stays where it is until it is let go: the current question may be higher than the others.
   document.addEventListener("pointerdown", () => (held = true), true);
@@ -305,6 +318,7 @@ const keys = (() => {
 
   return {
     arrive,
+    isAnswered,
     guide: () => current() && makeCurrent(current()),
     mend,
     missing,

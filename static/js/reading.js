@@ -9,8 +9,8 @@ const reading = (() => {
 
   let pane = null;
   let track = null;
-  let atEnd = false;
-  let end = null; // watches the end of the text
+  const unread = new Map(); // what must be read to its end: the end that was not in sight yet, and what it is the end of
+  let ends = null; // watches them
   let sizes = null;
   let matches = [];
   let place = 0;
@@ -41,7 +41,8 @@ const reading = (() => {
     const above = track.getBoundingClientRect().top - paneTop; // the pane's padding: it begins above the track
     setPart(track.firstChild, scrollTop * scale - above, clientHeight * scale);
     const top = paneTop - scrollTop;
-    const marks = [...pane.querySelectorAll(".turns mark")].filter((mark) => mark.getClientRects().length);
+    const marks = [...pane.querySelectorAll(".turns mark")]
+      .filter((mark) => mark.getClientRects().length && !mark.closest("[data-apart] [data-entry]"));
     track.replaceChildren(track.firstChild, ...marks.map((mark) => {
       const tick = document.createElement("div");
       const { top: start, height } = mark.getBoundingClientRect();
@@ -68,22 +69,31 @@ const reading = (() => {
 
   const mustRead = () => "readToEnd" in (document.querySelector("article.work")?.dataset || {});
 
+  // Of a slate the end of each response.
   function watchEnd() {
-    end?.disconnect();
-    atEnd = !mustRead();
-    if (atEnd) return;
-    const last = document.createElement("div");
-    pane.append(last);
-    end = new IntersectionObserver(([{ isIntersecting }]) => (atEnd ||= isIntersecting));
-    end.observe(last);
+    ends?.disconnect();
+    unread.clear();
+    if (!mustRead()) return;
+    ends = new IntersectionObserver((seen) => {
+      for (const { isIntersecting, target } of seen) if (isIntersecting) unread.delete(target);
+    });
+    const entries = pane.querySelectorAll("[data-entry]");
+    for (const part of entries.length ? entries : [pane]) {
+      const last = document.createElement("div");
+      part.append(last);
+      unread.set(last, part);
+      ends.observe(last);
+    }
   }
 
   // Whether the end of the text has not been in sight; it is said, and the text has the keys.
   function isUnread() {
-    if (atEnd) return false;
-    const hint = document.querySelector("[data-hint]");
-    hint.textContent = document.querySelector("article.work").dataset.readToEnd;
-    pane.focus({ preventScroll: true });
+    const [part] = unread.values();
+    if (!part) return false;
+    const { readToEnd, readEntry } = document.querySelector("article.work").dataset;
+    const { entry } = part.dataset;
+    document.querySelector("[data-hint]").textContent = entry ? readEntry.replace("{n}", entry) : readToEnd;
+    (part.closest("[data-apart] [data-entry]") || pane).focus({ preventScroll: true });
     return true;
   }
 

@@ -10,6 +10,7 @@
   let asked = 0;
 
   const slate = () => document.querySelector("[data-slate]");
+  const entries = () => [...slate().querySelectorAll("[data-entry]")];
   const button = (name) => slate().querySelector(`[data-slate-${name}]`);
 
   function setApart() {
@@ -17,8 +18,25 @@
     const apart = Boolean(keep.text(APART));
     slate().toggleAttribute("data-apart", apart);
     button("apart").ariaPressed = String(apart);
-    for (const entry of slate().querySelectorAll("[data-entry]")) entry.tabIndex = apart ? 0 : -1;
+    for (const entry of entries()) entry.tabIndex = apart ? 0 : -1;
+    sizes.disconnect();
+    if (!apart) return;
+    const pane = slate().closest("[data-read]");
+    for (const part of [pane, ...pane.querySelectorAll(":scope > .turns")]) sizes.observe(part);
   }
+
+  // Columns that scroll are as high as what the prompt leaves of their pane, or as the pane where that is little.
+  function setHeight() {
+    if (!slate()) return;
+    const pane = slate().closest("[data-read]");
+    const { paddingTop, paddingBottom } = getComputedStyle(pane);
+    const room = pane.clientHeight - parseFloat(paddingTop) - parseFloat(paddingBottom);
+    const above = entries()[0].getBoundingClientRect().top - pane.getBoundingClientRect().top + pane.scrollTop;
+    const left = room + parseFloat(paddingTop) - above;
+    slate().style.setProperty("--column", `${Math.floor(left < room / 2 ? room : left)}px`);
+  }
+
+  const sizes = new ResizeObserver(setHeight);
 
   function toggleApart() {
     keep.text(APART) ? keep.drop(APART) : keep.put(APART, "yes");

@@ -25,18 +25,19 @@ SETTLED = """() => new Promise((done) => {
 # The share of the window's rows in which a point is, unobstructed, of the text. Every second row is looked at.
 _SHOWN = """() => {
   const pane = document.querySelector("[data-read]");
-  const turns = pane.querySelector(".turns");
-  const { left, right } = turns.getBoundingClientRect();
+  const turns = [...pane.querySelectorAll(":scope > .turns, .slate-frame")]; // responses side by side follow the prompt
+  const { left, right } = turns.at(-1).getBoundingClientRect();
   const columns = [0.1, 0.5, 0.9].map((share) => left + (right - left) * share);
-  const share = (part) => {
+  const share = (parts) => {
     let shown = 0;
     let all = 0;
     for (let y = 0.5; y < innerHeight; y += 2, all++) {
-      if (columns.every((x) => part.contains(document.elementFromPoint(x, y)))) shown++;
+      const points = columns.map((x) => document.elementFromPoint(x, y));
+      if (points.every((point) => parts.some((part) => part.contains(point)))) shown++;
     }
     return shown / all;
   };
-  return { pane: share(pane), text: share(turns) };
+  return { pane: share([pane]), text: share(turns) };
 }"""
 
 # What cannot be pressed once it is scrolled to, by a key's focus or by a thumb: covered, cut off, or out of the window.
