@@ -84,7 +84,7 @@ class WorkSerializer(VerdictSerializer):
     labels = LabelsField(
         help_text=(
             "An answer for each criterion that was assigned: the value of a level, the options that were chosen (a list"
-            " of them or their sum), or a text."
+            " of them or their sum), or a text; about a slate the place of an entry, or a ranking."
         )
     )
     evidence = EvidenceSerializer(many=True, default=list)
@@ -140,6 +140,29 @@ class CriterionSerializer(serializers.Serializer[Any]):
     asked_if = AskedIfSerializer(
         allow_null=True, help_text="Beside which answer it is asked; beside another it must be left out."
     )
+    or_if = AskedIfSerializer(allow_null=True, help_text="A second answer beside which it is asked.")
+    entries = serializers.ChoiceField(
+        choices=["best", "ranking"],
+        allow_null=True,
+        help_text=(
+            "What is asked about the entries of a slate. best: the place of the best; with several, places as 1, 2, 4,"
+            " 8, 16. ranking: the rank of each entry from 1, the best, in the order of their places, as digits of a"
+            " number or as a list. Null: nothing."
+        ),
+    )
+    none = serializers.BooleanField(help_text="Whether 0 is an answer: no entry is good enough.")
+    ties = serializers.BooleanField(
+        help_text="Whether -1 is an answer, that no entry is better, or ranks may be shared."
+    )
+
+
+class EntrySerializer(serializers.Serializer[Any]):
+    """A response of a slate."""
+
+    place = serializers.IntegerField(help_text="What labels call it by, whatever the order.")
+    turns = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Which of the turns are its own, counted from 0."
+    )
 
 
 class TurnSerializer(serializers.Serializer[Any]):
@@ -152,6 +175,9 @@ class HandoutSerializer(serializers.Serializer[Any]):
     lease_expires = serializers.DateTimeField()
     prompt = serializers.CharField()
     turns = TurnSerializer(many=True)
+    entries = EntrySerializer(
+        many=True, help_text="Of a slate its responses, in the order in which to show them; else empty."
+    )
     criteria = CriterionSerializer(many=True)
 
 
@@ -162,17 +188,21 @@ def build_item_body(item: WorkItem) -> dict[str, Any]:
         "lease_expires": item.lease_expires,
         "prompt": item.prompt,
         "turns": [{"role": turn.role, "text": turn.text} for turn in item.turns],
-        "criteria": [find_criterion_body(item.guideline, criterion) for criterion in item.criteria],
+        "entries": [{"place": place, "turns": turns} for place, turns in item.entries],
+        "criteria": [find_criterion_body(item, criterion) for criterion in item.criteria],
     }
 
 
-_CRITERIA: dict[tuple[str, str], Any] = {}
+_CRITERIA: dict[tuple[str, str, str, tuple[int, ...]], Any] = {}
 
 
-def find_criterion_body(guideline: str, criterion: Criterion) -> Any:
-    body = _CRITERIA.get((guideline, criterion.name))
+def find_criterion_body(item: WorkItem, criterion: Criterion) -> Any:
+    subcomponent = item.subcomponent if criterion.has_subcomponent_texts else ""
+    # How many answers there are, and what an entry is called, depend on the slate and its order.
+    key = (item.guideline, criterion.name, subcomponent, item.order.places)
+    body = _CRITERIA.get(key)
     if body is None:
-        body = _CRITERIA[guideline, criterion.name] = CriterionSerializer(criterion).data
+        body = _CRITERIA[key] = CriterionSerializer(criterion).data
     return body
 
 

@@ -54,7 +54,7 @@ def dispute_of(batch: Batch, first: Person, second: Person) -> Task:
 
 def test_next_hands_out_exactly_what_the_design_says(batch: Batch, lin: Person):
     item = claim(client_of(lin), batch)
-    assert set(item) == {"assignment", "lease_expires", "prompt", "turns", "criteria"}
+    assert set(item) == {"assignment", "lease_expires", "prompt", "turns", "entries", "criteria"}
     assert item["prompt"] == "Question number 0?"
     assert item["turns"] == [{"role": "assistant", "text": "Answer 0 to question 0."}]
     (criterion,) = item["criteria"]
@@ -215,7 +215,17 @@ def test_an_adjudicator_sees_sides_and_may_decide_a_third_value(
     client = client_of(wu)
     answer = client.post(f"/api/v1/batches/{batch.name}/next-dispute/")
     item = answer.json()
-    fields = {"assignment", "lease_expires", "prompt", "turns", "criteria", "verdict", "sides", "reasons"}
+    fields = {
+        "assignment",
+        "lease_expires",
+        "prompt",
+        "turns",
+        "entries",
+        "criteria",
+        "verdict",
+        "sides",
+        "reasons",
+    }
     assert set(item) == fields
     assert (item["verdict"], item["sides"]) == (None, None)
     assert item["reasons"][0] == {"key": "reading_slip", "words": "Reading slip"}

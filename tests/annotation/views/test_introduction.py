@@ -149,7 +149,7 @@ def test_it_costs_the_page_no_query_and_the_item_ahead_does_not_bring_it(batch: 
 def test_the_api_hands_out_as_before(unread: Batch, lin: Person) -> None:
     visitor = visit(lin)
     answer = visitor.client.post("/api/v1/batches/first/next/", content_type="application/json")
-    assert set(answer.json()) == {"assignment", "lease_expires", "prompt", "turns", "criteria"}
+    assert set(answer.json()) == {"assignment", "lease_expires", "prompt", "turns", "entries", "criteria"}
 
 
 def test_the_api_tells_the_rules_to_those_who_work_in_the_batch(
