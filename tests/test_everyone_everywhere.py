@@ -34,6 +34,7 @@ from annotation.domain.permissions import ACTS
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.management.commands.list_permissions import list_addresses
 from annotation.models import (
+    Assignment,
     Batch,
     Collection,
     CorrectionRequest,
@@ -44,6 +45,7 @@ from annotation.models import (
     Task,
 )
 from annotation.services import jobs
+from annotation.services.adjudication.disputes import record_verdict
 from annotation.services.annotations.drafts import save_refused_draft
 from annotation.services.annotations.messages import answer_about_item, ask_about_item
 from annotation.services.annotations.submission import revise, submit
@@ -69,6 +71,8 @@ from config.navigation import Permissions
 from scoring.domain.training_spec import TrainingSpec
 from scoring.services import add_must_fail, create_scorer, request_predictions
 from scoring.services.predictions.requests import PredictionItem
+from tests.annotation.slates import PREFERENCE_GUIDELINE, SET, give, make_slate_batch
+from tests.annotation.slates import claim as claim_slate
 from tests.benchmark.choice_support import put_answers, put_questions
 from tests.conftest import ROOT
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
@@ -142,6 +146,7 @@ MAY: dict[str, frozenset[str]] = {
     "work-skip": ANNOTATOR,
     "work-extend": ANNOTATOR,
     "work-release": ANNOTATOR,
+    "item-differences": ANNOTATOR,  # of the annotator whose item it is
     "disputes": ADJUDICATOR,
     "dispute-batch": ADJUDICATOR,
     "dispute-introduction": ADJUDICATOR,
@@ -358,6 +363,7 @@ OF_ITS_OWNER = {
     "work-messages",
     "api-prediction",
     "work-extend",
+    "item-differences",
 } | {f"api-{act}" for act in ("revise", "skip", "release", "extend")}
 # What the API takes; pages get an empty form, which is refused by who may not send any.
 WORK = {"labels": {"compliance": 3}}
@@ -369,7 +375,11 @@ BODIES = {
     "skip": {"reason": "I know the author"},
     "predictions": {"scorer": "s1", "items": [{"prompt": "Is it?", "response": "It is."}]},
 }
-QUERIES = {"run-cell": f"?model={MODELS[0]}", "choice-report-model": "?model=Chooses-7B"}
+QUERIES = {
+    "run-cell": f"?model={MODELS[0]}",
+    "choice-report-model": "?model=Chooses-7B",
+    "item-differences": "?first=1&second=2",
+}
 ANSWERED = {200, 201, 202, 204, 302, 400, 409, 415, 422}
 
 
@@ -382,6 +392,8 @@ class World:
     disputed: UUID
     values: dict[str, Any]
     """What stands in an address: by ``URL name.parameter``, else by ``parameter``."""
+    slate_paths: list[str]
+    """Addresses of a batch of slates, for those who work in it."""
 
     def path(self, name: str, parameters: list[str]) -> str:
         return reverse(
@@ -512,12 +524,14 @@ def make_world() -> World:
         guideline=guideline, source=GuidelineNote.Source.FLAG, author=chen, text="Where does it end?"
     )
     upload = Import.objects.create(kind="prompts", format="jsonl", file_name="prompts.jsonl")
+    slate_items = work_on_slates(lin, chen, wu)
     return World(
         people=people,
         batch=batch,
         claimed=held.pk,
         submitted=first.pk,
         disputed=dispute.pk,
+        slate_paths=list_slate_paths(*slate_items),
         values={
             "name": "first",
             "username": "chen",
@@ -637,6 +651,7 @@ def make_world() -> World:
             "account-token-revoke.token_id": own.pk,
             "person-token-revoke.token_id": other.pk,
             "assignment_id": held.pk,
+            "item-differences.assignment_id": slate_items[0].pk,
             "history-item.assignment_id": first.pk,
             "batch-answer.assignment_id": discussed.pk,
             "history-revise.assignment_id": first.pk,
@@ -649,6 +664,41 @@ def make_world() -> World:
             "dispute-release.assignment_id": dispute.pk,
         },
     )
+
+
+def work_on_slates(lin: Person, chen: Person, wu: Person) -> tuple[Assignment, Assignment, Assignment]:
+    """What lin has of a batch of slates, what lin submitted, and what wu decides, after a verdict."""
+    batch = make_slate_batch(
+        PREFERENCE_GUIDELINE.load(),
+        annotators=[lin, chen],
+        adjudicators=[wu],
+        prompts=3,
+        models=MODELS,
+        name="slates",
+    )
+    submitted = claim_slate(batch, lin)
+    give(submitted, {"best": 1})
+    spans = [{"turn": 0, "start": 0, "end": 6, "criterion": "best", "level": 2}]
+    give(claim_slate(batch, chen), {"best": 2}, rationale=RATIONALE, evidence=spans)
+    dispute = claim_next_dispute(batch=batch, person=wu)
+    assert dispute is not None
+    record_verdict(assignment_id=dispute.pk, person=wu, work=Submission({"best": -1}))
+    return claim_slate(batch, lin), submitted, dispute
+
+
+def list_slate_paths(held: Assignment, submitted: Assignment, dispute: Assignment) -> list[str]:
+    by_batch = ("work-batch", "work-ahead", "work-undo", "dispute-batch", "api-next", "api-next-dispute")
+    pages = [reverse(name, args=["slates"]) for name in (*by_batch, "api-guideline")]
+    items = [reverse("history-item", args=[submitted.pk])]
+    for assignment in (held, dispute):
+        items += [
+            reverse("item-differences", args=[assignment.pk]) + QUERIES["item-differences"],
+            *(
+                reverse(name, args=[assignment.pk])
+                for name in ("work-messages", "work-submit", "dispute-submit")
+            ),
+        ]
+    return [*pages, *items]
 
 
 def make_choice_report() -> ChoiceReport:
@@ -792,7 +842,7 @@ def links(content: str, base: str) -> Iterator[str]:
 def everything_seen_by(client: Client, world: World, language: str) -> Iterator[tuple[str, str]]:
     """All that the person can reach: every address of the table, and every link on what they see."""
     headers = {"Accept-Language": language}
-    waiting = deque(path for _name, path in paths(world))
+    waiting = deque([*(path for _name, path in paths(world)), *world.slate_paths])
     seen: set[str] = set()
     while waiting and len(seen) < 400:
         path = waiting.popleft()
@@ -822,12 +872,12 @@ def leaks(
 
 
 def test_nothing_that_reaches_an_annotator_tells_model_partner_label_or_prediction(world: World):
-    secrets = [*MODELS, r"\bchen\b", "Xiao Chen", r"\bwu\b", "zebra", "predict", "预测", "probabilit"]
+    secrets = [*MODELS, SET, r"\bchen\b", "Xiao Chen", r"\bwu\b", "zebra", "predict", "预测", "probabilit"]
     assert leaks(world, "annotator", secrets) == []
 
 
 def test_an_adjudicator_sees_sides_and_never_whose_they_are(world: World):
-    secrets = [*MODELS, r"\bchen\b", "Xiao Chen", r"\blin\b", "predict", "预测"]
+    secrets = [*MODELS, SET, r"\bchen\b", "Xiao Chen", r"\blin\b", "predict", "预测"]
     assert leaks(world, "adjudicator", secrets) == []
 
 
@@ -837,4 +887,32 @@ def test_who_annotates_is_blind_whatever_else_they_are(world: World):
     Person.objects.filter(pk=lin.pk).update(is_superuser=True, is_staff=True)
     lin.refresh_from_db()
     # Some hundred pages, of which another language changes the words alone.
-    assert leaks(world, "annotator", [*MODELS, "zebra"], LANGUAGES[:1]) == []
+    assert leaks(world, "annotator", [*MODELS, SET, "zebra"], LANGUAGES[:1]) == []
+
+
+def test_those_who_judge_slates_are_shown_them(world: World):
+    """What is searched above for secrets holds the responses, and the labels of both where they are decided."""
+    annotator, adjudicator = (client_of(world.people[role]) for role in ("annotator", "adjudicator"))
+    answers = {path: [a.status_code for a in ask(annotator, path)] for path in world.slate_paths}
+    assert sum(200 in statuses for statuses in answers.values()) >= 6, answers
+    assert "Answer 1 to question" in annotator.get("/work/slates/").content.decode()
+    assert RATIONALE in adjudicator.get("/disputes/slates/").content.decode()
+
+
+def test_what_differs_in_an_item_is_for_its_person_alone(world: World):
+    held, dispute = (path for path in world.slate_paths if "/differences/" in path)
+    roles = {"annotator": (200, 404), "adjudicator": (404, 200)}
+    for role, person in world.people.items():
+        expected = roles.get(role, (403, 403))
+        answers = [client_of(person).get(path) for path in (held, dispute)]
+        assert tuple(answer.status_code for answer in answers) == expected, role
+    assert client_of(None).get(held).status_code == 302
+    annotator = client_of(world.people["annotator"])
+    spans = annotator.get(held).json()["spans"]
+    assert spans
+    assert all(set(span) == {"turn", "start", "end"} for span in spans)
+    for query in ("", "?first=1", "?first=1&second=3", "?first=0&second=1", "?first=x&second=" + "9" * 50):
+        assert annotator.get(held.partition("?")[0] + query).status_code == 404, query
+    plain = reverse("item-differences", args=[world.claimed])
+    assert annotator.get(plain + QUERIES["item-differences"]).status_code == 404
+    assert annotator.post(held).status_code == 405
