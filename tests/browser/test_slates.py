@@ -519,6 +519,35 @@ def test_the_number_of_a_response_stays_in_sight_while_it_is_read(
         assert covering is not None, past
 
 
+SIDE_BY_SIDE = """() => new Set(
+  [...document.querySelectorAll("[data-entry]")].map((entry) => entry.getBoundingClientRect().top)).size === 1"""
+
+
+def test_three_responses_stand_side_by_side_on_every_laptop(
+    sign_in: SignIn, lin: Person, chen: Person, wu: Person
+) -> None:
+    batch = fill_batch(lin, chen, wu)
+    sizes = [(1280, 720), (1280, 800), (1366, 650), (1440, 900), (1920, 1080)]
+
+    def look(page: Page) -> None:
+        for width, height in sizes:
+            page.set_viewport_size({"width": width, "height": height})
+            until(page, lambda: bool(page.evaluate(SIDE_BY_SIDE)))
+
+    page = sign_in(lin)
+    page.goto("/work/first/")
+    look(page)
+    give(claim(batch, lin), {"best": 1, "score": 9})
+    give(claim(batch, chen), {"best": 2, "score": 8})
+    page = sign_in(wu)
+    page.goto("/disputes/first/")
+    look(page)
+    press(page, "1", "9")
+    answer(page, "Enter")
+    expect(page.get_by_role("heading", name="Annotator A")).to_be_visible()
+    look(page)
+
+
 COLUMNS = """() => [...document.querySelectorAll("[data-entry]")].map((entry) => {
   const { height } = entry.getBoundingClientRect();
   return [entry.scrollHeight > entry.clientHeight + 1, height];
