@@ -171,8 +171,8 @@ def test_each_entry_stands_at_each_position_equally_often(
         for _item in range(9):
             assignment = answer(batch, person, 1)
             item = build_item(Assignment.objects.select_related("batch").get(pk=assignment.pk))
-            assert "".join(map(str, item.shown_order)) == assignment.shown_order
-            positions.update((place, position) for position, place in enumerate(item.shown_order))
+            assert "".join(map(str, item.order.places)) == assignment.shown_order
+            positions.update((place, position) for position, place in enumerate(item.order.places))
         assert set(positions.values()) == {3}
 
 
@@ -201,7 +201,7 @@ def test_labels_name_entries_and_settle_by_them(
     assert dispute is not None
     record_verdict(assignment_id=dispute.pk, person=wu, work=Submission(labels={"best": 2}))
     built = build_dispute(Assignment.objects.select_related("batch").get(pk=dispute.pk))
-    assert sorted(built.item.shown_order) == [1, 2, 3]
+    assert sorted(built.item.order.places) == [1, 2, 3]
     assert {side.labels["best"] for side in built.sides} == {2, 3}
     adjudicate(
         assignment_id=dispute.pk,

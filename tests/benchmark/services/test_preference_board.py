@@ -57,8 +57,8 @@ def judge(batch: Batch, person: Person, choose: Callable[[list[str]], int]) -> N
             entry.place: entry.response.model.name
             for entry in claim.task.response.slate.entries.select_related("response__model")
         }
-        position = choose([entries[place] for place in item.shown_order])
-        value = -1 if position < 0 else item.shown_order[position]
+        position = choose([entries[place] for place in item.order.places])
+        value = -1 if position < 0 else item.order.places[position]
         submit(
             assignment_id=claim.pk, person=person, key=str(uuid4()), work=Submission(labels={"best": value})
         )
