@@ -19,6 +19,7 @@ from annotation.domain.formats import (
     label_studio,
     lm_eval,
     pandalm,
+    preferences,
     table,
     xstest,
 )
@@ -53,6 +54,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
             esc_eval,
             lm_eval,
             pandalm,
+            preferences,
             jsonl,
             csv,
             label_studio,

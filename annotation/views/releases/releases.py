@@ -236,6 +236,7 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
         "imported": manifest["imported"],
         "warnings": render_warnings(gold_release.manifest),
         "formats": list(FORMATS.values()),
+        "has_slates": gold_release.batches.filter(of_slates=True).exists(),
     }
     return render(request, "annotation/releases/detail.html", context)
 

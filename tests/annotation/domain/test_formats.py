@@ -81,6 +81,7 @@ def test_every_format_says_which_kinds_it_has():
         "cvalues": (PROMPTS, RESPONSES),
         "esc_eval": (PROMPTS, RESPONSES),
         "pandalm": (PROMPTS, RESPONSES, ANNOTATIONS),
+        "preferences": (PROMPTS, RESPONSES, ANNOTATIONS),
         "xstest": KINDS,
         "inspect": (PROMPTS, RESPONSES),
         "lm_eval": (PROMPTS, RESPONSES),
@@ -99,7 +100,7 @@ def test_a_kind_that_a_format_has_not_is_refused_in_words():
 def test_an_unknown_format_names_the_known_ones():
     with pytest.raises(
         NotFound,
-        match="no format excel; the formats are flames, cvalues, xstest, esc_eval, lm_eval, pandalm, jsonl, csv",
+        match="no format excel; the formats are flames, cvalues, xstest, esc_eval, lm_eval, pandalm, preferences,",
     ):
         get_format("excel")
 

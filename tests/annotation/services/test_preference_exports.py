@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.core.management import call_command
 
 from annotation.core.errors import AssayError, Conflict
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Batch, GoldRelease, Person, Response, SlateEntry
+from annotation.models import Batch, GoldLabel, GoldRelease, Person, Response, SlateEntry
 from annotation.selectors.access import select_models
 from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services.annotations.submission import submit
@@ -172,3 +174,34 @@ def test_a_bundle_takes_slates_to_another_site(release: GoldRelease, tmp_path: P
     before = describe()
     assert before["models"] == sorted(MODELS)
     assert elsewhere(arrive) == (release.sha256, before)
+
+
+def test_exported_preferences_come_back_as_slates(release: GoldRelease, tmp_path: Path) -> None:
+    export(release, "preferences", tmp_path, real_names=True)
+    files = [str(tmp_path / name) for name in ("preferences.jsonl", "ties.jsonl")]
+    values = sorted(GoldLabel.objects.values_list("task__prompt__key", "value"))
+    winners = read_winners()
+
+    def arrive() -> tuple[object, object]:
+        load_shipped("preference")
+        for command in ("import_prompts", "import_responses"):
+            for file in files:
+                call_command(command, file, "--dataset", "back", "--format", "preferences", stdout=StringIO())
+        call_command("make_slates", "again", "--dataset", "back", "--seed", "0", stdout=StringIO())
+        call_command(
+            *("import_annotations", *files, "--batch", "back", "--format", "preferences"),
+            *("--guideline", "preference", "--dataset", "back", "--slates", "again"),
+            stdout=StringIO(),
+        )
+        return sorted(GoldLabel.objects.values_list("task__prompt__key", flat=True)), read_winners()
+
+    assert elsewhere(arrive) == ([key for key, _value in values], winners)
+
+
+def read_winners() -> list[tuple[str, str]]:
+    """By prompt the preferred model, or a tie."""
+    rows = []
+    for gold in GoldLabel.objects.select_related("task__prompt", "task__response__slate"):
+        entry = gold.task.response.slate.entries.filter(place=gold.value).first()
+        rows.append((gold.task.prompt.key, entry.response.model.name if entry else "tie"))
+    return sorted(rows)

@@ -107,7 +107,7 @@ class SlateRow:
         """Who said what, in the order of the slots; an adjudicator comes last."""
         return [
             {
-                "annotator": people[word.person],
+                ("adjudicator" if word is self.task.decision else "annotator"): people[word.person],
                 "label": name_label(criterion, word.labels[criterion.name], self.sources),
             }
             for word in self.task.words
@@ -176,6 +176,7 @@ class _Preferences(_SlateWriter):
             "criterion": criterion.name,
             "source": slate.gold.sources[criterion.name],
             "labels": slate.list_labels(criterion, spec.people),
+            "slate": [list(source) for source in slate.sources],
             "slate_sha256": slate.content.sha256,
             "guideline": slate.gold.guideline,
             "guideline_version": slate.gold.guideline_version,
