@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.core.files import read_text
 from annotation.core.study_scope import limit_to_studies
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.domain.formats import Source
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import (
@@ -33,15 +34,20 @@ from annotation.models import (
     Person,
 )
 from annotation.selectors.batches import get_batch
+from annotation.selectors.datasets import get_dataset
+from annotation.selectors.guidelines import get_guideline
 from annotation.services import jobs
+from annotation.services.batches.batches import create_batch
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports import ImportRequest, import_annotations, import_prompts, import_responses
 from annotation.services.people.people import add_person
 from annotation.services.releases import cut_release
+from annotation.services.slates import SlateSpec, make_slates
 from annotation.services.studies import find_or_make_default
 
 FIXTURES = Path(settings.BASE_DIR) / "fixtures"
 NAME = "demo"
+PAIRS = "demo-pairs"
 BOARD = "demo-1"
 BOARD_KIND = "demo_board"
 JUDGE = "Yuheng-Judge"
@@ -64,6 +70,7 @@ CAST = (
     DemoPerson("lin", "Lin", (ANNOTATOR,), _("Label a response")),
     DemoPerson("chen", "Chen", (ANNOTATOR,), _("Label the same responses as the second person")),
     DemoPerson("zhou", "Zhou", (ANNOTATOR,), _("Label as a third person")),
+    DemoPerson("sun", "Sun", (ANNOTATOR,), _("Compare two responses side by side")),
     DemoPerson("wu", "Wu", (ADJUDICATOR,), _("Settle a dispute")),
     DemoPerson(
         "he", "He", (MANAGER, RESEARCHER), _("Follow agreement, cut a release, train, read the leaderboard")
@@ -89,6 +96,7 @@ def load_demo(*, announce: Announce) -> None:
         import_responses(source=Source(source / "responses.jsonl"), format="jsonl", dataset=NAME)
         announce("labels")
         _import_labels(source / "annotations.jsonl")
+        _make_pairs()
         announce("gold")
         _release_and_train()
 
@@ -131,6 +139,25 @@ def _import_labels(file: Path) -> None:
     if not Batch.objects.filter(name=NAME).exists():
         target = ImportRequest(batch=NAME, guideline="flames", dataset=NAME)
         import_annotations(source=Source(file), format="jsonl", request=target)
+
+
+@transaction.atomic
+def _make_pairs() -> None:
+    """A batch of slates: one pair of each prompt, every pair of models as often."""
+    if Batch.objects.filter(name=PAIRS).exists():
+        return
+    dataset = get_dataset(NAME)
+    make_slates(SlateSpec(name=PAIRS, dataset=dataset, pairs="balanced"))
+    create_batch(
+        BatchSpec(
+            name=PAIRS,
+            guideline=get_guideline("preference").pk,
+            dataset=dataset.pk,
+            collection=PAIRS,
+            annotators=(Person.objects.get(username="sun").pk,),
+            policy=Policy(overlap=1),
+        )
+    )
 
 
 @transaction.atomic
