@@ -312,7 +312,7 @@ def test_an_adjudicator_reads_both_labels_under_numbers_of_their_own(
     assert "1 > 2 > 3" in own_verdict
     sides = {
         side.locator(".side__rationale").last.inner_text(): " ".join(side.inner_text().split())
-        for side in page.locator(".side:not(.side--own_verdict)").all()
+        for side in page.locator(".side:not(.side--mine)").all()
     }
     assert "Best Response 1" in sides["L"]  # the slate's third
     assert "Order 1 > 2 > 3" in sides["L"]  # 231: the third, the first, the second
