@@ -90,7 +90,6 @@ const keys = (() => {
 
   // "Not applicable" stands alone; the option chosen last is the one that words are marked for.
   function onChoice({ target }) {
-    if (target.closest?.("[data-ranks]")) untie(target);
     const question = target.closest?.("[data-several]");
     if (!question || !target.checked) return;
     question.dataset.last = target.value;
@@ -99,19 +98,10 @@ const keys = (() => {
     }
   }
 
-  // Where no rank may be shared, it is taken from the entry that had it.
-  function untie({ value, name, form }) {
-    const question = form.querySelector(`[name="${name}"]`).closest("[data-criterion]");
-    if ("mayTie" in question.dataset) return;
-    for (const other of question.querySelectorAll(":checked")) {
-      if (other.value === value && other.name !== name) other.checked = false;
-    }
-  }
-
   // Whether the press is used up: a digit of a number is still to be typed, into the box that has the focus now.
   function choose(digit) {
     const question = current();
-    if (question?.querySelector("[data-ranks]")) return rank(question, digit);
+    if (question?.querySelector("[data-ranks]")) return ranks.press(question, digit);
     const box = question?.querySelector("[type=number]:enabled");
     if (box && /\d/.test(digit)) {
       box.focus();
@@ -122,33 +112,14 @@ const keys = (() => {
     if (!input) return true;
     input.click();
     input.focus();
-    if (isSet(question) || !isAnswered(question)) return true; // more may be chosen, or it is typed now
-    const all = questions();
-    moveTo(all.slice(all.indexOf(question) + 1).concat(all).find((other) => !isAnswered(other)));
+    if (!isSet(question) && isAnswered(question)) goOn(question); // else more may be chosen, or it is typed now
     return true;
   }
 
-  // Entries are pressed from the best to the worst; after "=" the next shares the rank of the one before. Pressing one
-  // again when all have ranks begins anew.
-  function rank(question, digit) {
-    const rows = [...question.querySelectorAll("[data-rank-of]")];
-    const rankOf = (row) => Number(row.querySelector(":checked")?.value || 0);
-    if (digit === "=") {
-      question.toggleAttribute("data-tied", "mayTie" in question.dataset);
-      return true;
-    }
-    const row = rows.find(({ dataset }) => dataset.rankOf === digit);
-    if (!row) return true;
-    if (rankOf(row)) for (const input of question.querySelectorAll(":checked")) input.checked = false;
-    const last = Math.max(...rows.map(rankOf));
-    const input = row.querySelectorAll("input")[Math.max(0, "tied" in question.dataset ? last - 1 : last)];
-    delete question.dataset.tied;
-    input.click();
-    input.focus();
-    if (!rows.every(rankOf)) return true;
+  // To the next question that has no answer.
+  function goOn(question) {
     const all = questions();
     moveTo(all.slice(all.indexOf(question) + 1).concat(all).find((other) => !isAnswered(other)));
-    return true;
   }
 
   // What a criterion lacks is given there: a level that needs evidence is the one that it is marked for.
@@ -319,6 +290,7 @@ const keys = (() => {
   return {
     arrive,
     isAnswered,
+    goOn,
     guide: () => current() && makeCurrent(current()),
     mend,
     missing,

@@ -1,6 +1,6 @@
 "use strict";
-// Responses side by side: whether they scroll together or apart, and the words that differ between two of them. Which
-// way they scroll is kept for this browser.
+// Responses side by side: whether they scroll together or apart, and the words that differ between two of them; and how
+// they rank. Which way they scroll is kept for this browser.
 
 (() => {
   const APART = "assay-slate-apart";
@@ -138,4 +138,41 @@
     setApart();
   });
   setApart();
+})();
+
+// The ranks of a slate's entries, each of which has a row of them.
+const ranks = (() => {
+  const rowsOf = (question) => [...question.querySelectorAll("[data-rank-of]")];
+  const rankOf = (row) => Number(row.querySelector(":checked")?.value || 0);
+
+  // Entries are pressed from the best to the worst; after "=" the next shares the rank of the one before. Pressing one
+  // again when it has a rank begins anew.
+  function press(question, digit) {
+    const rows = rowsOf(question);
+    if (digit === "=") {
+      question.toggleAttribute("data-tied", "mayTie" in question.dataset);
+      return true;
+    }
+    const row = rows.find(({ dataset }) => dataset.rankOf === digit);
+    if (!row) return true;
+    if (rankOf(row)) for (const input of question.querySelectorAll(":checked")) input.checked = false;
+    const last = Math.max(...rows.map(rankOf));
+    const input = row.querySelectorAll("input")[Math.max(0, "tied" in question.dataset ? last - 1 : last)];
+    delete question.dataset.tied;
+    input.click();
+    input.focus();
+    if (rows.every(rankOf)) keys.goOn(question);
+    return true;
+  }
+
+  // Where no rank may be shared, it is taken from the entry that had it.
+  document.addEventListener("change", ({ target }) => {
+    const question = target.closest?.("[data-ranks]")?.closest("[data-criterion]");
+    if (!question || "mayTie" in question.dataset) return;
+    for (const other of question.querySelectorAll(":checked")) {
+      if (other.value === target.value && other.name !== target.name) other.checked = false;
+    }
+  }, true);
+
+  return { press };
 })();
