@@ -430,7 +430,7 @@ class QualificationRow:
 def list_qualification_rows(batch: Batch) -> list[QualificationRow]:
     """Of every annotator of the batch who has not left, by name."""
     members = Membership.objects.filter(batch=batch, role=Membership.Role.ANNOTATOR, active=True)
-    members = members.select_related("person").prefetch_related("person__own_models")
+    members = members.select_related("person").prefetch_related("person__own_models__compared_in")
     latest = {
         qualification.person_id: qualification
         for qualification in Qualification.objects.filter(batch=batch).order_by("attempt")

@@ -54,6 +54,7 @@ def check_document(document: GuidelineDocument) -> None:
             if condition is not None:
                 _check_asked_if(document, criterion, index, field, condition)
     _check_unit(document)
+    _require_metrics(document)
     for index, metric in enumerate(document.metrics):
         _check_metric_scope(document, metric, ("metrics", index))
         _check_metric_levels(document, metric, ("metrics", index))
@@ -309,7 +310,22 @@ def _check_level_mapping(
             )
 
 
+def _require_metrics(document: GuidelineDocument) -> None:
+    """Slates alone do without, as models are ranked by what people preferred."""
+    if document.unit == "slate" and not document.metrics:
+        return
+    for field in ("metrics", "rank_by"):
+        if field not in document.model_fields_set:
+            raise flaw(N_("This field is missing; add it."), at=(field,))
+    if not document.metrics:
+        raise flaw(
+            N_("Too few entries (at least {min_length}); add what is missing."), at=("metrics",), min_length=1
+        )
+
+
 def _check_rank_by(document: GuidelineDocument) -> None:
+    if not document.metrics and not document.rank_by:
+        return
     metric = next((metric for metric in document.metrics if metric.name == document.rank_by), None)
     if metric is None:
         raise flaw(
@@ -359,6 +375,7 @@ PromptShown = Annotated[Literal["yes", "folded", "no"], BeforeValidator(read_swi
 
 class GuidelineDocument(Frozen):
     """``unit`` is what people judge, a plain response, a dialogue or a slate; None: a response or a dialogue.
+    Only slates need no ``metrics`` and no ``rank_by``: models are ranked by what people preferred.
     ``prompt_shown``: whether whoever judges reads the prompt, opens it first, or never sees it, as with a role card
     that drove the dialogue.
     """
@@ -371,8 +388,8 @@ class GuidelineDocument(Frozen):
     introduction: LocalizedText
     dimensions: tuple[Dimension, ...] = ()
     criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)]
-    metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
-    rank_by: MetricName
+    metrics: tuple[Metric, ...] = ()
+    rank_by: MetricName = ""
     scorer_template: ScorerTemplate | None = None
     unit: Unit | None = None
     prompt_shown: PromptShown = "yes"

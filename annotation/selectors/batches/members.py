@@ -282,7 +282,7 @@ class SharedItems:
 def list_members(batch: Batch) -> list[MemberRow]:
     """Annotators first, who left last; eight queries, however many they are and whatever they did."""
     memberships = Membership.objects.filter(batch=batch).select_related("person")
-    memberships = memberships.prefetch_related("person__own_models").order_by(
+    memberships = memberships.prefetch_related("person__own_models__compared_in").order_by(
         "-role", "-active", "person__username"
     )
     counts = list_membership_counts(Membership.objects.filter(batch=batch))

@@ -248,7 +248,7 @@ def plan_responses(
     tasks = {TaskKind(dimension, language, model): n for dimension, language, model, n in counted}
     people = list(dict.fromkeys([*annotators, *(person for pair in pairs for person in pair)]))
     members = [Membership(person=person, quota=quota) for person in people]
-    prefetch_related_objects(members, "person__own_models")
+    prefetch_related_objects(members, "person__own_models__compared_in")
     places = {person: place for place, person in enumerate(people)}
     dimensions = _count_by_dimension(tasks)
     plan = _build_plan(

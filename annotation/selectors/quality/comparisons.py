@@ -271,6 +271,8 @@ def build_scale(batch: Batch, criterion: str) -> CriterionScale:
 
 
 def _find_lenient_end(document: GuidelineDocument, declared: Criterion) -> int:
+    if not document.metrics:
+        return 0
     ranked = document.metric(document.rank_by)
     if ranked.criteria is not None and declared.name not in ranked.criteria:
         return 0
