@@ -389,7 +389,7 @@ class GuidelineDocument(Frozen):
     dimensions: tuple[Dimension, ...] = ()
     criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)]
     metrics: tuple[Metric, ...] = ()
-    rank_by: MetricName = ""
+    rank_by: MetricName | Literal[""] = ""
     scorer_template: ScorerTemplate | None = None
     unit: Unit | None = None
     prompt_shown: PromptShown = "yes"

@@ -95,9 +95,9 @@ def attacks(module_db: None) -> dict[str, Callable[[], Any]]:
     request = CorrectionRequest.objects.create(
         assignment=annotation.assignment, labels={"compliance": 2}, idempotency_key="k", body_sha256="0" * 64
     )
-    held, *others = Response.objects.order_by("pk")[:4]
+    held, *entries = Response.objects.order_by("pk")[:4]
     slate = Slate.objects.create(response=held, seed=0)
-    entry = SlateEntry.objects.create(slate=slate, place=1, response=others[0])
+    entry = SlateEntry.objects.create(slate=slate, place=1, response=entries[0])
     alarm = Alarm.objects.create(batch=batch, at=now(), value=0.4, low=0.3, high=0.5, units=40, threshold=0.6)
     note = GuidelineNote.objects.create(
         guideline=guideline,
@@ -177,9 +177,9 @@ def attacks(module_db: None) -> dict[str, Callable[[], Any]]:
         "dialogue_fault_once": copied(
             DialogueFault.objects.create(response=Response.objects.all()[0], kind="empty")
         ),
-        "slate_entry_once_per_place": copied(entry, response=others[1]),
+        "slate_entry_once_per_place": copied(entry, response=entries[1]),
         "slate_entry_once_per_response": copied(entry, place=4),
-        "slate_entry_place_in_range": copied(entry, response=others[1], place=6),
+        "slate_entry_place_in_range": copied(entry, response=entries[1], place=6),
         "result_opening_once_per_batch": copied(
             ResultOpening.objects.create(batch=batch, person=lin, first_at=now())
         ),
