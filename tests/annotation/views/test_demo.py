@@ -244,7 +244,7 @@ def started(tmp_path: Path) -> Iterator[dict[str, Any]]:
 
 def test_the_command_serves_at_once_signs_in_revives_the_dead_and_leaves_no_orphan(started: dict[str, Any]):
     process, address = started["process"], started["address"]
-    assert [person["name"] for person in started["people"]] == ["lin", "chen", "zhou", "wu", "he"]
+    assert [person["name"] for person in started["people"]] == ["lin", "chen", "zhou", "sun", "wu", "he"]
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
     page = browser.open(f"{address}demo/").read().decode()
     token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page)[0]
