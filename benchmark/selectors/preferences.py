@@ -24,7 +24,7 @@ from benchmark.domain.leaderboards.preferences import (
     fit_bradley_terry,
 )
 from benchmark.domain.leaderboards.preferences.comparisons import ShareOfPoints, measure_share
-from benchmark.models import JudgeLabel
+from benchmark.models import Judge, JudgeLabel
 
 CHUNK = 2000
 Basis = Literal["gold", "people"]
@@ -135,7 +135,9 @@ def list_judges_on_slates(release: GoldRelease, query: PreferenceQuery) -> list[
     }
     labels: dict[str, dict[int, float | None]] = {}
     stated = JudgeLabel.objects.filter(
-        criterion=query.criterion, response__tasks__released_labels__release=release
+        judge__in=Judge.objects.all(),  # those of the study
+        criterion=query.criterion,
+        response__tasks__released_labels__release=release,
     )
     for judge, response, value in stated.values_list("judge__name", "response", "value").distinct():
         if response in gold:
