@@ -205,6 +205,14 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["--run", "none"],
         ["--report", "none"],
     ],
+    "make_slates": [
+        ["s", "--dataset", "none"],
+        ["a/b", "--dataset", "small"],
+        ["s", "--dataset", "small", "--models", "nobody"],
+        ["s", "--dataset", "small", "--pairs", "some"],
+    ],
+    "make_expert_responses": [["none"], ["first"]],
+    "preference_board": [["none"], ["none", "--labels", "whose"]],
     "make_questions": [
         [],
         ["out.jsonl"],

@@ -54,7 +54,7 @@ class ComparedResult:
     """
 
     query: PreferenceQuery
-    board: PreferenceBoard
+    ranking: PreferenceBoard
     labels: int
     excluded: int
     dimensions: tuple[str, ...]
@@ -69,7 +69,7 @@ class ComparedResult:
             "dimension": query.dimension,
             "labels": self.labels,
             "excluded": self.excluded,
-            **self.board.to_json(),
+            **self.ranking.to_json(),
             "bradley_terry": dict(self.bradley_terry),
         }
 

@@ -131,7 +131,7 @@ class ComparedLine:
 
 
 def board_context(result: ComparedResult) -> dict[str, Any]:
-    board = result.board
+    board = result.ranking
     rates = board.wins.rates.tolist()
     models = [row.model for row in board.rows]
     place = {model: number for number, model in enumerate(board.wins.models)}

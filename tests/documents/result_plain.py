@@ -238,6 +238,7 @@ RESULT_PLAIN = frozenset(
         "Compare",
         "Compare runs",
         "Compared models",
+        "Comparisons",
         "Composition of this number of %(run)s",
         "Recompute",
         "Confidence",

@@ -148,15 +148,15 @@ def test_position_bias_is_measured_and_corrected(lin: Person, chen: Person) -> N
         judge(batch, person, choose)
     release = cut(batch)
     result = build_comparison(release, build_query(release, basis="people"))
-    share = result.board.position.share
+    share = result.ranking.position.share
     assert result.has_positions
-    assert result.board.terms.position
+    assert result.ranking.terms.position
     assert share.low is not None
     assert share.high is not None
     assert share.low < 0.7 < share.high
-    assert result.board.rows[0].model == MODELS[0]
+    assert result.ranking.rows[0].model == MODELS[0]
     gold = build_comparison(release, build_query(release))
-    assert not gold.board.terms.position
+    assert not gold.ranking.terms.position
 
 
 def test_models_are_compared_only_where_labels_compare_them(lin: Person) -> None:
