@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.core.charts import (
     GOLD,
+    PADDING,
     Spec,
     chart_url,
     draw_interval,
@@ -181,7 +182,7 @@ def _draw_strengths(rows: tuple[PreferenceRow, ...]) -> str | None:
         draw_interval(x, y),
         draw_points(x, y, mark={"size": 70, "color": GOLD}),
     ]
-    return chart_url(make_picture(layers, values, width=460, height={"step": STEP}))
+    return chart_url(make_picture(layers, values, width=460, height={"step": STEP}, padding=PADDING))
 
 
 def _describe_strengths(rows: tuple[PreferenceRow, ...]) -> str:

@@ -340,13 +340,14 @@ def filter_responses(
     without_faults: bool = False,
 ) -> QuerySet[Response]:
     """The dataset's responses, prompt by prompt; ``models`` empty means all, ``collection`` None means all but slates.
-    ``without_faults`` leaves out dialogues that have a fault.
+    A slate is of each of its models. ``without_faults`` leaves out dialogues that have a fault.
 
     Those to one prompt come in the order of their hashes: any order of models would tell whose each is.
     """
     responses = Response.objects.filter(prompt__dataset=dataset).select_related("prompt")
     if models:
-        responses = responses.filter(model__in=models)
+        compared = EvaluatedModel.objects.filter(parts__in=models)
+        responses = responses.filter(Q(model__in=models) | Q(model__in=compared.values("pk")))
     of_collection = Q(slate=None) if collection is None else Q(collection__name=collection)
     responses = responses.filter(of_collection)
     if without_faults:

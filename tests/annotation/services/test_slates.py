@@ -39,7 +39,7 @@ from annotation.selectors.datasets import list_dataset_rows, list_models
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_dispute, claim_next_task
-from annotation.services.batches.batches import create_batch
+from annotation.services.batches.batches import create_batch, filter_responses
 from annotation.services.guidelines import load_guideline
 from annotation.services.releases import cut_release
 from annotation.services.slates import SlateSpec, make_slates
@@ -329,3 +329,12 @@ def test_agreement_on_rankings_is_kendalls_w(lin: Person, chen: Person) -> None:
     assert rows["order"]["chance"] == pytest.approx(1 / 2)
     assert rows["order"]["n"] == 2
     assert rows["best"]["every"]["n"] == 2
+
+
+def test_a_batch_may_be_of_the_slates_of_some_models(preference: Guideline, lin: Person) -> None:
+    dataset = make_corpus(prompts=3, models=MODELS)
+    make_slates(SlateSpec(name="set", dataset=dataset, pairs="all"))
+    models = list(EvaluatedModel.objects.filter(name=MODELS[0]))
+    of_model = filter_responses(dataset=dataset, models=models, collection="set")
+    assert of_model.count() == 6
+    assert filter_responses(dataset=dataset, models=models).count() == 3
