@@ -92,6 +92,17 @@ def group_entries(turns: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
     return groups
 
 
+def write_entries(turns: Sequence[Mapping[str, Any]], order: Sequence[int]) -> str:
+    """The entries of a slate one after another in this order, under their numbers; of dialogues with the roles."""
+    groups = group_entries(turns)
+    parts = []
+    for position, place in enumerate(order, start=1):
+        own = [turns[turn] for turn in groups[place]]
+        text = own[0]["text"] if len(own) == 1 else "\n\n".join(f"{t['role']}: {t['text']}" for t in own)
+        parts.append(f"[{position}]\n{text}")
+    return "\n\n".join(parts)
+
+
 def read_order(places: Sequence[int], turns: Sequence[Mapping[str, Any]]) -> ShownOrder:
     """The order of these ``places`` of a slate with these turns; of no places, as of what was imported, the slate's."""
     groups = group_entries(turns)

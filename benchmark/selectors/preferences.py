@@ -17,6 +17,7 @@ from annotation.models import ADJUDICATION_SLOT, Annotation, GoldRelease, Person
 from annotation.selectors.releases.releases import list_releases
 from annotation.selectors.releases.rows import ReleaseContent
 from annotation.selectors.slates import SlateContent, read_slates
+from benchmark.domain.judges.prompts import SWAPPED
 from benchmark.domain.leaderboards.preferences import (
     PairwiseComparisons,
     PreferenceBoard,
@@ -28,8 +29,6 @@ from benchmark.models import Judge, JudgeLabel
 
 CHUNK = 2000
 Basis = Literal["gold", "people"]
-SWAPPED = "-swapped"
-"""After the name of a judge: what it said of the same slates with their entries the other way round."""
 BASES: tuple[Basis, ...] = ("gold", "people")
 
 

@@ -376,6 +376,13 @@ class Criterion(Frozen):
             return (*([NONE] if self.none else []), *(1 << place for place in range(max(sizes))))
         return list_choices(max(sizes), none=self.none, ties=self.ties)
 
+    @property
+    def worded_levels(self) -> tuple[Level, ...]:
+        """The levels that have words: the scale, or of a best entry what may be answered."""
+        if self.entries != "best" or self.several:
+            return self.scale
+        return tuple(level for level in map(self.level, self.values) if level is not None)
+
     def level(self, value: Label | None) -> Level | None:
         """The level of this value; None between the anchors of a range and off the scale."""
         level = next((level for level in self.scale if level.value == value), None)

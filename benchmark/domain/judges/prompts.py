@@ -25,6 +25,10 @@ MAX_CHARACTERS = 20_000
 MAX_SUM_ERROR = 0.02
 """Probabilities are rounded by whoever writes them: so far from 1 their sum may be."""
 MAX_BRACES = 50
+SWAPPED = "-swapped"
+"""At the end of a judge's name: it reads the entries of slates from the last to the first, so that the judge of the
+name before it is asked both ways round.
+"""
 _PLACE = re.compile(r"\{([A-Za-z_]+)\}")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _KEYS = ("label", "value", "level", "score", "标签", "等级")
@@ -128,7 +132,7 @@ def describe_levels(criterion: Criterion, language: str) -> str:
     """A line for each level; of a range every whole number is an answer, and the anchors are told."""
     lines = [
         f"{_format_number(level.value)} = {localize(level.name, language)}: {localize(level.definition, language)}"
-        for level in sorted(criterion.scale, key=lambda level: level.value)
+        for level in sorted(criterion.worded_levels, key=lambda level: level.value)
     ]
     if criterion.range is not None:
         low, high = _format_number(criterion.range.min), _format_number(criterion.range.max)
@@ -247,7 +251,7 @@ def _refuse_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def _find_named_level(folded: str, criterion: Criterion) -> float | None:
     values = {
         level.value
-        for level in criterion.scale
+        for level in criterion.worded_levels
         for name in level.name.values()
         if _fold_text(name) == folded and folded
     }

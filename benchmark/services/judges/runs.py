@@ -16,9 +16,10 @@ from django.db import transaction
 from annotation.core.errors import N_
 from annotation.domain.datasets import text_sha256
 from annotation.domain.guidelines import Criterion
+from annotation.domain.slates import group_entries, write_entries
 from annotation.models import Response
 from annotation.services import jobs
-from benchmark.domain.judges.prompts import ParsedLabel, build_messages, parse_label
+from benchmark.domain.judges.prompts import OFF_SCALE, SWAPPED, ParsedLabel, build_messages, parse_label
 from benchmark.domain.llm_client import (
     ChatQuestion,
     Endpoint,
@@ -169,13 +170,17 @@ def _list_questions(
         responses = Response.objects.select_related("prompt").in_bulk(set(firsts.values()))
         for key, (content, first) in enumerate(firsts.items(), start):
             response = responses[first]
+            criterion = criteria[content[2]].at_subcomponent(response.prompt.subcomponent)
+            order = list_order_asked(judge, response.turns)
             chat = build_messages(
                 template.system,
                 template.text,
                 document=judge.guideline.document,
-                criterion=criteria[content[2]].at_subcomponent(response.prompt.subcomponent),
+                criterion=criterion.at_entries(len(order)) if order else criterion,
                 prompt=response.prompt.text,
-                response=response_text(response.text, response.turns),
+                response=write_entries(response.turns, order)
+                if order
+                else response_text(response.text, response.turns),
             )
             yield ChatQuestion(key, chat)
 
@@ -184,10 +189,31 @@ def _store_answer(
     work: _JudgingProgress, criterion: Criterion, responses: Sequence[int], answer: EndpointAnswer
 ) -> None:
     parsed = parse_label(answer.text, criterion)
+    if criterion.entries is not None:
+        parsed = _place_answer(work.judge, criterion, responses[0], parsed)
     work.questions += 1
     _store_labels(
         work, [_build_label(work.judge, criterion, response, parsed, answer.text) for response in responses]
     )
+
+
+def list_order_asked(judge: Judge, turns: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+    """The places of a slate's entries in the order in which the judge reads them: the slate's, or where the judge is
+    the one that is asked the other way round, from the last to the first. Empty of a single response.
+    """
+    places = tuple(group_entries(turns))
+    return places[::-1] if judge.name.endswith(SWAPPED) else places
+
+
+def _place_answer(judge: Judge, criterion: Criterion, response: int, parsed: ParsedLabel) -> ParsedLabel:
+    """The answer, which goes by the numbers that the judge read, in the slate's order; off scale beyond its entries."""
+    order = list_order_asked(judge, Response.objects.values_list("turns", flat=True).get(pk=response))
+    back = [order.index(place) + 1 for place in range(1, len(order) + 1)]
+    own = criterion.at_entries(len(order))
+    if parsed.value is None or parsed.value not in own.values:
+        return OFF_SCALE
+    value = own.show_in(back, int(parsed.value))
+    return ParsedLabel(None if isinstance(value, str) else value)
 
 
 def _build_label(

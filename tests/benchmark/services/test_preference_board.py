@@ -19,15 +19,18 @@ from annotation.core.errors import AssayError
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Batch, GoldRelease, Person
+from annotation.models import Batch, Collection, GoldRelease, Person
 from annotation.selectors.assignments.items import build_item
+from annotation.services import jobs
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_task
 from annotation.services.releases import cut_release
 from benchmark.selectors.preferences import build_comparison, build_query, list_judges_on_slates
+from benchmark.services.judges.judges import create_judge, start_judging
 from scoring.domain.training_spec import TrainingSpec
 from scoring.services.scorers.scorers import create_scorer
 from tests.annotation.slates import MODELS, SET, load_shipped, make_slate_batch
+from tests.benchmark.endpoint import local_endpoint
 from tests.support import add_role, label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db
@@ -217,3 +220,38 @@ def test_a_release_of_single_responses_is_no_board(guideline: Any, lin: Person) 
     release = cut(batch)
     with pytest.raises(AssayError, match="has no slates"):
         build_query(release)
+
+
+@pytest.mark.parametrize(("first_always", "flip_rate"), [(True, 1.0), (False, 0.0)])
+def test_judges_are_asked_both_ways_round(
+    lin: Person, chen: Person, first_always: bool, flip_rate: float
+) -> None:
+    """By its place, or by the text of Hidden-13B's responses, which begin with "Answer 1"."""
+    guideline = load_shipped("preference")
+    batch = make_slate_batch(guideline, annotators=[lin, chen], prompts=6, models=MODELS[:2])
+    for person in (lin, chen):
+        judge(batch, person, lambda models: models.index(MODELS[1]))
+    release = cut(batch)
+
+    def answer(messages: Any, _request: Any) -> str:
+        text = messages[-1]["content"]
+        at = [text.index(f"[{number}]\n") for number in (1, 2)]
+        is_first = "Answer 1 to" in text[at[0] : at[1]]
+        return '{"label": 1}' if first_always or is_first else '{"label": 2}'
+
+    dataset = batch.tasks.all()[0].prompt.dataset
+    with local_endpoint(answer) as url:
+        for name in ("j", "j-swapped"):
+            own = create_judge(
+                guideline=guideline, name=name, endpoint=str(url), served_model="m", settings={}
+            )
+            of_set = Collection.objects.get(name=f"{SET}-first")
+            judging = start_judging(judge=own, dataset=dataset, collection=of_set, send=False, timeout=5)
+            assert judging.job is not None
+            jobs.run_now(judging.job)
+        assert len(url.requests) == 12
+    (row,) = list_judges_on_slates(release, build_query(release))
+    assert row.flip_rate == flip_rate
+    assert (row.n, row.swapped) == (6, 6)
+    if not first_always:
+        assert row.agreement[0] == 1
