@@ -5,6 +5,7 @@ What is written is what ``import_questions --format cvalues`` reads: a pair, whi
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections import Counter, defaultdict
@@ -237,11 +238,13 @@ def _draw_pairs(
 def _pair_up(
     first: Sequence[JudgedResponse], second: Sequence[JudgedResponse]
 ) -> Iterator[tuple[JudgedResponse, JudgedResponse]]:
-    longer = max(len(first), len(second))
-    for shift in range(min(len(first), len(second))):
-        for place in range(longer):
-            at = (place, place + shift) if len(first) == longer else (place + shift, place)
-            yield first[at[0] % len(first)], second[at[1] % len(second)]
+    """All pairs, along diagonals: of however many come first each response stands in as many as any other, or one more.
+
+    A diagonal meets each pair once until it closes, after the least common multiple; the next begins a place beside it.
+    """
+    diagonal = math.lcm(len(first), len(second)) or 1
+    for place in range(len(first) * len(second)):
+        yield first[place % len(first)], second[(place + place // diagonal) % len(second)]
 
 
 def _meets(response: JudgedResponse, condition: LabelCondition) -> bool:
