@@ -44,8 +44,6 @@ def make_expert_responses(*, batch: Batch, actor: Person | None = None) -> OwnAn
         raise Conflict(
             N_("Close the batch {name} first: until then its answers may change."), name=batch.name
         )
-    if Collection.objects.filter(name=batch.name).exists():
-        raise Conflict(N_("There is already a collection named {name}."), name=batch.name)
     written = [
         (annotation, text)
         for annotation in _list_annotations(batch)
@@ -55,24 +53,24 @@ def make_expert_responses(*, batch: Batch, actor: Person | None = None) -> OwnAn
     if not written:
         raise AssayError(N_("Nobody wrote an answer in {name}."), name=batch.name)
     model, _made = EvaluatedModel.objects.get_or_create(name=EXPERT)
-    collections: list[Collection] = []
+    places: list[int] = []
     earlier: Counter[int] = Counter()
-    authors: dict[int, Person] = {}
-    for annotation, text in written:
-        prompt, author = annotation.assignment.task.prompt, annotation.assignment.person
-        place = earlier[prompt.pk]
-        earlier[prompt.pk] += 1
-        if place == len(collections):
-            name = batch.name if not place else f"{batch.name}-{place + 1}"
-            collections.append(Collection.objects.create(name=name))
-        Response.objects.create(
-            prompt=prompt,
+    for annotation, _text in written:
+        prompt = annotation.assignment.task.prompt_id
+        places.append(earlier[prompt])
+        earlier[prompt] += 1
+    collections = _make_collections(batch, count=max(earlier.values()))
+    Response.objects.bulk_create(
+        Response(
+            prompt_id=annotation.assignment.task.prompt_id,
             model=model,
             collection=collections[place],
             text=text,
             sha256=response_sha256(text, []),
         )
-        authors[author.pk] = author
+        for (annotation, text), place in zip(written, places, strict=True)
+    )
+    authors = {annotation.assignment.person_id: annotation.assignment.person for annotation, _ in written}
     for author in authors.values():
         author.own_models.add(model)
     record(actor=actor, verb="make_expert_responses", target=f"batch:{batch.name}", responses=len(written))
@@ -81,9 +79,20 @@ def make_expert_responses(*, batch: Batch, actor: Person | None = None) -> OwnAn
     )
 
 
+def _make_collections(batch: Batch, *, count: int) -> list[Collection]:
+    """The collection of the batch's name and ``count - 1`` numbered ones; Conflict if any of them exists."""
+    names = [batch.name, *(f"{batch.name}-{number}" for number in range(2, count + 1))]
+    duplicate = (
+        Collection.objects.filter(name__in=names).order_by("pk").values_list("name", flat=True).first()
+    )
+    if duplicate is not None:
+        raise Conflict(N_("There is already a collection named {name}."), name=duplicate)
+    return [Collection.objects.create(name=name) for name in names]
+
+
 def _list_annotations(batch: Batch) -> list[Annotation]:
     annotations = Annotation.objects.filter(
         assignment__batch=batch, current=True, assignment__slot__lt=ADJUDICATION_SLOT
     ).exclude(texts={})
-    related = annotations.select_related("assignment__task__prompt", "assignment__person")
+    related = annotations.select_related("assignment__task", "assignment__person")
     return list(related.order_by("assignment__task__position", "assignment__slot"))

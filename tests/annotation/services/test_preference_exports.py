@@ -15,7 +15,7 @@ from annotation.core.errors import AssayError, Conflict
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Batch, GoldLabel, GoldRelease, Person, Response, SlateEntry
+from annotation.models import Batch, Collection, GoldLabel, GoldRelease, Person, Response, SlateEntry
 from annotation.selectors.access import select_models
 from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services.annotations.submission import submit
@@ -132,6 +132,11 @@ def test_answers_of_experts_become_responses_that_others_judge(
         say(batch, person, best=1, score=9)
     set_state(batch=batch, state=Batch.State.CLOSED)
     batch.refresh_from_db()
+    other = Collection.objects.create(name=f"{batch.name}-2")
+    with pytest.raises(Conflict, match=f"collection named {batch.name}-2"):
+        make_expert_responses(batch=batch)
+    assert not Response.objects.filter(model__name="expert").exists()
+    other.delete()
     made = make_expert_responses(batch=batch)
     assert (made.responses, made.authors, made.collections) == (2, 2, (batch.name, f"{batch.name}-2"))
     with pytest.raises(Conflict, match="already a collection"):
