@@ -7,7 +7,7 @@
   const DIFFERS = "differs";
 
   let pair = 0; // which two are compared; 0: none
-  let asked = 0;
+  let latestRequest = 0;
 
   const slate = () => document.querySelector("[data-slate]");
   const entries = () => [...slate().querySelectorAll("[data-entry]")];
@@ -93,7 +93,7 @@
 
   function clear() {
     pair = 0;
-    asked += 1;
+    latestRequest += 1;
     paint([]);
     if (!slate()) return;
     say("");
@@ -108,13 +108,13 @@
     if (next > pairs.length) return;
     pair = next;
     const [first, second] = pairs[pair - 1];
-    const number = asked;
+    const number = latestRequest;
     button("differences").ariaPressed = "true";
     try {
       const response = await fetch(`${slate().dataset.differences}?first=${first}&second=${second}`);
       if (!response.ok) throw new Error(response.statusText);
       const { spans } = await response.json();
-      if (number !== asked) return;
+      if (number !== latestRequest) return;
       const runs = [...slate().querySelectorAll("[data-turn] [data-at]")];
       paint(spans.flatMap((span) => runs
         .filter((run) => Number(run.closest("[data-turn]").dataset.turn) === span.turn)
@@ -122,7 +122,7 @@
         .filter(Boolean)));
       say(button("differences").dataset.between.replace("{first}", first).replace("{second}", second));
     } catch {
-      if (number !== asked) return;
+      if (number !== latestRequest) return;
       const { failed } = button("differences").dataset;
       clear();
       say(failed);

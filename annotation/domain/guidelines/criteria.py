@@ -124,8 +124,8 @@ def _check_kind(criterion: Criterion) -> None:
 
 def _check_entries(criterion: Criterion) -> None:
     """The values of a slate's entries are theirs; a scale may name that none is good enough, and a tie."""
-    allowed = {"none": criterion.entries == "best", "ties": not criterion.several, "several": True}
-    allowed["several"] = criterion.entries == "best"
+    is_best = criterion.entries == "best"
+    allowed = {"none": is_best, "ties": not criterion.several, "several": is_best}
     for field, is_allowed in allowed.items():
         if getattr(criterion, field) and not is_allowed:
             raise flaw(
