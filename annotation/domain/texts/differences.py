@@ -14,9 +14,14 @@ MAX_EXACT = 20_000_000
 _WORD = re.compile(r"[^\W\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]+|[^\s]")
 
 
+def split_words(text: str) -> Places:
+    """Where the words of ``text`` stand; of a script without spaces each character is a word, and so is each mark."""
+    return [(match.start(), match.end()) for match in _WORD.finditer(text)]
+
+
 def find_differences(first: str, second: str) -> tuple[Places, Places]:
     """What of each text the other has not at its place, word by word; blanks do not count."""
-    words = [[(match.start(), match.end()) for match in _WORD.finditer(text)] for text in (first, second)]
+    words = [split_words(text) for text in (first, second)]
     tokens = [
         [text[start:end] for start, end in runs] for text, runs in zip((first, second), words, strict=True)
     ]
