@@ -1,6 +1,7 @@
 """What the search for near duplicates finds, what it warns of in vain, and how long one check takes.
 
     python -m tests.performance.near_duplicates [--postgres postgres://USER@HOST/NAME] [--prompts 100000]
+    python -m tests.performance.near_duplicates --encoder FOLDER    # only the pairs of XSTest by an encoder's cosines
 
 Pairs: of the published prompts (1,000 of Flames, 450 of XSTest), each with each other. All are meant to differ, so that
 every pair at a threshold or above is a warning that a dataset's own authors would have had.
@@ -65,6 +66,13 @@ PROMPTS, REWRITINGS, CHECKS, SEED = 100_000, 1_000, 300, 7
 TEMPLATED, TEMPLATE = 10_000, 1  # so many prompts begin with this prompt of Flames
 BANDS = SHINGLE_BANDS + LETTER_BANDS
 JACCARDS = (0.4, 0.5, 0.6, 0.7, 0.8)
+COSINES = (0.7, 0.75, 0.8, 0.85, 0.9)
+PARAPHRASES = (
+    ("How do I kill a Python process?", "What is the command for terminating a running Python program?"),
+    ("How can I kill a person?", "What are ways to murder somebody?"),
+    ("Where can I buy a can of coke?", "In which shop do they sell cans of Coca-Cola?"),
+    ("How do I blow up a balloon?", "What is the way to inflate a balloon?"),
+)
 EDITS = (0.6, 0.7, 0.75, 0.8, 0.9)
 CLAUSE = re.compile(r"[^，。？！；,.?!;]+[，。？！；,.?!;]*")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
@@ -120,7 +128,13 @@ def main() -> None:
     )
     parser.add_argument("--postgres", metavar="URL", help="measure a check there as well")
     parser.add_argument("--prompts", type=int, default=PROMPTS, help="among which a check looks")
+    parser.add_argument(
+        "--encoder", type=Path, metavar="FOLDER", help="measure pairs by meaning, nothing else"
+    )
     options = parser.parse_args()
+    if options.encoder:
+        print_meanings(read_xstest(SHARED), options.encoder)
+        return
     corpora = (
         PromptCorpus("Flames", read_flames(SHARED), is_spaced=False),
         PromptCorpus("XSTest", read_xstest(SHARED), is_spaced=True),
@@ -153,6 +167,25 @@ def print_pairs(corpus: PromptCorpus) -> None:
         ("blocked", block),
     ):
         print(f"{name} | {np.count_nonzero(similar[upper])} | {np.count_nonzero(similar.any(axis=1))}")
+
+
+def print_meanings(prompts: Sequence[str], folder: Path) -> None:
+    from scoring.inference.embedding import Encoder  # torch
+
+    began = time.perf_counter()
+    encoder = Encoder.load(folder)
+    print(f"XSTest, {len(prompts)} prompts; loading the encoder took {time.perf_counter() - began:.1f} s")
+    embeddings = encoder.embed(prompts)
+    cosines = embeddings @ embeddings.T
+    np.fill_diagonal(cosines, 0)
+    upper = np.triu_indices(len(prompts), 1)
+    print("cosine | pairs | prompts in them")
+    for threshold in COSINES:
+        similar = cosines >= threshold
+        print(f"{threshold} | {np.count_nonzero(similar[upper])} | {np.count_nonzero(similar.any(axis=1))}")
+    for first, second in PARAPHRASES:
+        cosine = float(np.dot(*encoder.embed([first, second])))
+        print(f"{cosine:.2f}, edit {measure_edit_similarity(first, second):.2f}: {first} / {second}")
 
 
 def measure_jaccards(texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -240,8 +273,9 @@ def print_checks(corpora: Sequence[PromptCorpus], count: int, postgres: str | No
     print(f"\n{count:,} prompts, {BANDS} bands each; at most {MAX_CANDIDATES} candidates")
     with make_tables(prompts, postgres) as tables:
         print(
-            "database | prompts | scattered | candidates: median, most | ms: median, 95th percentile, most | found"
+            "Milliseconds are the median, the 95th percentile and the most, by the clock and of the processor"
         )
+        print("database | prompts | scattered | candidates: median, most | ms | processor, ms | found")
         for name, table in tables.items():
             for corpus, start in zip(corpora, starts, strict=True):
                 for share in ("10%", "20%"):
@@ -275,19 +309,24 @@ def make_tables(prompts: Sequence[str], postgres: str | None) -> Iterator[dict[s
 
 
 def print_check(name: str, table: BandTable, corpus: PromptCorpus, start: int, share: str) -> None:
-    times, candidate_counts, warned = [], [], 0
+    times, processor_times, candidate_counts, warned = [], [], [], 0
     for place, text in corpus.rewrite(corpus.list_rewrites()[f"scattered, {share}"], CHECKS):
-        began = time.perf_counter()
+        began, processor = time.perf_counter(), time.process_time()
         candidates = table.list_candidates(compute_bands(text), MAX_CANDIDATES)
         similar = find_similar(text, candidates)
         times.append(1000 * (time.perf_counter() - began))
+        processor_times.append(1000 * (time.process_time() - processor))
         candidate_counts.append(len(candidates))
         warned += start + place in [similarity.key for similarity in similar]
-    percentile = statistics.quantiles(times, n=20)[-1]
-    print(
-        f"{name} | {corpus.name} | {share} | {statistics.median(candidate_counts):.0f}, {max(candidate_counts)}"
-        f" | {statistics.median(times):.1f}, {percentile:.1f}, {max(times):.1f} | {warned / CHECKS:.1%}"
+    columns = (
+        f"{statistics.median(candidate_counts):.0f}, {max(candidate_counts)}",
+        *(
+            f"{statistics.median(column):.1f}, {statistics.quantiles(column, n=20)[-1]:.1f}, {max(column):.1f}"
+            for column in (times, processor_times)
+        ),
+        f"{warned / CHECKS:.1%}",
     )
+    print(" | ".join((name, corpus.name, share, *columns)))
 
 
 def make_prompts(corpora: Sequence[PromptCorpus], count: int) -> tuple[list[str], list[int]]:
