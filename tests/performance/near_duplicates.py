@@ -7,7 +7,8 @@ Pairs: of the published prompts (1,000 of Flames, 450 of XSTest), each with each
 every pair at a threshold or above is a warning that a dataset's own authors would have had.
 
 Rewritings: 1,000 of each kind, seeded, of the prompts in turn. "5-grams" and "edit" are the similarities at the
-thresholds that warn; "bands" is what a check does, candidates by equal bands and then both similarities.
+thresholds that warn; "found" is what a check does, candidates by equal bands and then both similarities. "2-grams" is
+the Jaccard similarity of the letters' 2-grams, which the product does not use.
 
 One check: among as many prompts, half Chinese and half English, with their bands in a table with an index, of a file of
 SQLite and of a temporary table of PostgreSQL. The prompts are the published ones, clauses of Chinese ones joined anew,
@@ -26,9 +27,10 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -73,6 +75,7 @@ PARAPHRASES = (
     ("Where can I buy a can of coke?", "In which shop do they sell cans of Coca-Cola?"),
     ("How do I blow up a balloon?", "What is the way to inflate a balloon?"),
 )
+SHORT_JACCARDS = (0.4, 0.5)
 EDITS = (0.6, 0.7, 0.75, 0.8, 0.9)
 CLAUSE = re.compile(r"[^，。？！；,.?!;]+[，。？！；,.?!;]*")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
@@ -149,7 +152,8 @@ def main() -> None:
 def print_pairs(corpus: PromptCorpus) -> None:
     texts = corpus.prompts
     upper = np.triu_indices(len(texts), 1)
-    shared, edit = measure_jaccards(texts), measure_edits(texts)
+    shared, edit = measure_jaccards(map(list_shingles, texts)), measure_edits(texts)
+    short = measure_jaccards(map(list_short_grams, texts))
     warn, block = (
         (shared >= first) | (edit >= second)
         for first, second in (
@@ -163,6 +167,7 @@ def print_pairs(corpus: PromptCorpus) -> None:
     for name, similar in (
         *((f"5-grams {threshold}", shared >= threshold) for threshold in JACCARDS),
         *((f"edit {threshold}", edit >= threshold) for threshold in EDITS),
+        *((f"2-grams {threshold}", short >= threshold) for threshold in SHORT_JACCARDS),
         ("warned", warn),
         ("blocked", block),
     ):
@@ -188,12 +193,19 @@ def print_meanings(prompts: Sequence[str], folder: Path) -> None:
         print(f"{cosine:.2f}, edit {measure_edit_similarity(first, second):.2f}: {first} / {second}")
 
 
-def measure_jaccards(texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """(texts, texts); 0 of a text with itself."""
+def list_short_grams(text: str) -> frozenset[str]:
+    letters = extract_letters(text)
+    return frozenset(map("".join, pairwise(letters))) or frozenset([letters])
+
+
+def measure_jaccards(sets: Iterable[frozenset[str]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(sets, sets); 0 of a set with itself."""
     places: dict[str, int] = {}
-    columns = [[places.setdefault(gram, len(places)) for gram in list_shingles(text)] for text in texts]
+    columns = [[places.setdefault(gram, len(places)) for gram in grams] for grams in sets]
     ends = np.cumsum([0, *map(len, columns)])
-    incidence = csr_array((np.ones(ends[-1]), np.concatenate(columns), ends), shape=(len(texts), len(places)))
+    incidence = csr_array(
+        (np.ones(ends[-1]), np.concatenate(columns), ends), shape=(len(columns), len(places))
+    )
     shared = (incidence @ incidence.T).toarray()
     sizes = np.diag(shared).copy()
     result = shared / (sizes[:, None] + sizes - shared)
@@ -212,14 +224,16 @@ def measure_edits(texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float64]]
 def print_rewritings(corpus: PromptCorpus) -> None:
     bands = [set(compute_bands(text)) for text in corpus.prompts]
     print(f"\n{corpus.name}: share of {REWRITINGS:,} rewritings found")
-    print("rewriting | 5-grams | edit | either | bands | blocked")
+    print("rewriting | 2-grams .4 | 2-grams .5 | 5-grams | edit | either | found | blocked")
     for name, rewrite in corpus.list_rewrites().items():
-        counts = np.zeros(5)
+        counts = np.zeros(len(SHORT_JACCARDS) + 5)
         for place, text in corpus.rewrite(rewrite, REWRITINGS):
             original = corpus.prompts[place]
             similar = find_similar(text, [(place, original)])
             is_candidate = not bands[place].isdisjoint(compute_bands(text))
+            short = measure_jaccard(list_short_grams(text), list_short_grams(original))
             counts += (
+                *(short >= threshold for threshold in SHORT_JACCARDS),
                 measure_jaccard(list_shingles(text), list_shingles(original))
                 >= DEFAULT_THRESHOLDS.warn_jaccard,
                 measure_edit_similarity(text, original) >= DEFAULT_THRESHOLDS.warn_edit,

@@ -167,7 +167,7 @@ def list_shingles(text: str) -> frozenset[str]:
 
 
 def _list_grams(text: str, size: int) -> frozenset[str]:
-    return frozenset(text[start : start + size] for start in range(max(1, len(text) - size + 1)))
+    return frozenset([text[start : start + size] for start in range(max(1, len(text) - size + 1))])
 
 
 def measure_jaccard(first: frozenset[str], second: frozenset[str]) -> float:
