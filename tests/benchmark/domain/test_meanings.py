@@ -27,8 +27,8 @@ def test_the_nearest_come_first_whatever_the_chunks_are():
 
 
 def test_a_text_without_a_token_is_near_to_none():
-    nothing = np.zeros(8, np.float32)
-    assert find_near_meanings(nothing, [(range(5), draw_embeddings(5))], 0.1) == []
+    zeros = np.zeros(8, np.float32)
+    assert find_near_meanings(zeros, [(range(5), draw_embeddings(5))], 0.1) == []
 
 
 def test_embeddings_of_another_encoder_are_refused():
