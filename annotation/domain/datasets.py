@@ -1,4 +1,6 @@
-"""How texts are identified: ids and hashes of content, and the prompts that share a text under two ids. Pure."""
+"""How texts are identified: ids and hashes of content, and the prompts that share a text under two ids; and the malice
+of prompts. Pure.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+EXPLICIT, IMPLICIT = "explicit", "implicit"
+"""The malice of a prompt: asked for openly, or hidden in a question that looks ordinary (arXiv:2311.06899)."""
+_MALICE = {
+    EXPLICIT: EXPLICIT,
+    "显性": EXPLICIT,
+    "顯性": EXPLICIT,
+    IMPLICIT: IMPLICIT,
+    "隐性": IMPLICIT,
+    "隱性": IMPLICIT,
+}
+
+
+def find_malice(text: str) -> str | None:
+    """``EXPLICIT`` or ``IMPLICIT`` of a word of a file, English or Chinese; "" of nothing, None of any other word."""
+    word = text.strip().casefold()
+    return _MALICE.get(word) if word else ""
 
 
 def text_sha256(text: str) -> str:

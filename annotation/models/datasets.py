@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from annotation.domain import dialogues
+from annotation.domain import datasets, dialogues
 from annotation.domain.guidelines.entries import MAX_ENTRIES
 from annotation.models.base import Authored
 from annotation.models.studies import Shareable
@@ -30,8 +30,13 @@ class Dataset(Shareable, Authored):
 
 class Prompt(models.Model):
     """``key`` is the record's own id, or the first 16 hex digits of the sha256 of its NFC text. ``source`` is what it
-    was made from, such as the data that a role card sums up.
+    was made from, such as the data that a role card sums up. ``malice`` is how it carries the harm it is after, blank
+    where nobody said.
     """
+
+    class Malice(models.TextChoices):
+        EXPLICIT = datasets.EXPLICIT, pgettext_lazy("malice", "explicit")
+        IMPLICIT = datasets.IMPLICIT, pgettext_lazy("malice", "implicit")
 
     dataset = models.ForeignKey(Dataset, models.PROTECT, related_name="prompts", verbose_name=_("dataset"))
     key = models.CharField(_("id"), max_length=200)
@@ -40,6 +45,9 @@ class Prompt(models.Model):
     subcomponent = models.CharField(_("subcomponent"), max_length=100, blank=True)
     language = models.CharField(_("language"), max_length=20, blank=True)
     attack_method = models.CharField(_("attack method"), max_length=100, null=True, blank=True)
+    malice = models.CharField(
+        _("malice"), max_length=8, choices=Malice, blank=True, default="", db_default=""
+    )
     source = models.CharField(_("source"), max_length=200, blank=True, default="", db_default="")
 
     class Meta:

@@ -175,9 +175,17 @@ def show_hash(value: str, short: bool = False, url: str = "") -> dict[str, Any]:
 
 
 @register.inclusion_tag("components/diff.html")
-def diff(old: Any, new: Any, delta: Any = "", direction: str = "") -> dict[str, Any]:
-    """A value before and now; ``direction`` (up, down) colours the difference."""
-    return {"old": old, "new": new, "delta": delta, "direction": direction}
+def diff(
+    old: Any, new: Any, delta: Any = "", direction: str = "", lower_is_better: bool = False
+) -> dict[str, Any]:
+    """A value before and now; ``direction`` (up, down) marks the difference, and colours it as better or worse."""
+    return {
+        "old": old,
+        "new": new,
+        "delta": delta,
+        "direction": direction,
+        "lower_is_better": lower_is_better,
+    }
 
 
 @register.inclusion_tag("components/icon.html")

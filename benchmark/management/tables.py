@@ -234,20 +234,35 @@ MAX_NAME_CHARACTERS = 5
 
 
 def build_board_table(board: dict[str, Any], document: GuidelineDocument, *, intervals: bool) -> list[str]:
-    """Best first, under two lines of heads: what of, over the names of its metrics.
+    """Best first, under two lines of heads: what of, over the names of its metrics. Those of which lower is better have
+    a table of their own.
 
     With a small cell on it the intervals are printed, asked for or not.
     """
     intervals = intervals or has_small_cell(board)
-    columns = _list_columns(document)
+    lines = []
+    for better, title in BETTER_TITLES.items():
+        metrics = [metric for metric in document.metrics if metric.better == better]
+        if metrics:
+            lines += [*title, *_build_metrics_table(board, document, metrics, intervals=intervals)]
+    return [*lines, *_list_not_compared(board["rows"])]
+
+
+BETTER_TITLES = {"higher": (), "lower": ("", "lower is better")}
+
+
+def _build_metrics_table(
+    board: dict[str, Any], document: GuidelineDocument, metrics: Sequence[Metric], *, intervals: bool
+) -> list[str]:
+    columns = [column for column in _list_columns(document) if column[1] in metrics]
     groups = [("", 2), *_column_groups(columns, intervals=intervals), ("n", len(list_scopes(document)))]
     head = ["model", "rank"]
     head += [
-        name for _scope, metric in columns for name in _column_names(metric, document, intervals=intervals)
+        name for _scope, metric in columns for name in _column_names(metric, metrics, intervals=intervals)
     ]
     head += [scope[:MAX_NAME_CHARACTERS].rstrip() for scope in list_scopes(document)]
     body = [_board_line(row, columns, document, intervals=intervals) for row in board["rows"]]
-    return [*_place_under_titles(groups, [head, *body]), *_list_not_compared(board["rows"])]
+    return _place_under_titles(groups, [head, *body])
 
 
 def _list_not_compared(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -292,14 +307,14 @@ def _list_columns(document: GuidelineDocument) -> list[tuple[str | None, Metric]
     ]
 
 
-def _column_names(metric: Metric, document: GuidelineDocument, *, intervals: bool) -> list[str]:
-    name = shorten_name(metric.name, document)
+def _column_names(metric: Metric, metrics: Sequence[Metric], *, intervals: bool) -> list[str]:
+    name = shorten_name(metric.name, metrics)
     return [name, "95%"] if intervals else [name]
 
 
-def shorten_name(name: str, document: GuidelineDocument) -> str:
-    """A metric's name without the words that all metrics begin with: ``rate`` of ``harmless_rate``."""
-    words = [metric.name.split("_") for metric in document.metrics]
+def shorten_name(name: str, metrics: Sequence[Metric]) -> str:
+    """A metric's name without the words that all ``metrics`` begin with: ``rate`` of ``harmless_rate``."""
+    words = [metric.name.split("_") for metric in metrics]
     shared = 0
     while len(words) > 1 and all(
         len(word) > shared + 1 and word[shared] == words[0][shared] for word in words
@@ -338,7 +353,7 @@ def build_groups_table(groups: dict[str, Any], document: GuidelineDocument, *, i
     ]
     intervals = intervals or any(cell["n"] < SMALL for _model, _column, cell in entries)
     head = ["group", "model", "n"]
-    head += [name for metric in metrics for name in _column_names(metric, document, intervals=intervals)]
+    head += [name for metric in metrics for name in _column_names(metric, metrics, intervals=intervals)]
     body = [
         [
             _format_group(column),
@@ -348,7 +363,8 @@ def build_groups_table(groups: dict[str, Any], document: GuidelineDocument, *, i
         ]
         for model, column, cell in entries
     ]
-    return format_table([head, *body], texts=2)
+    lower = ", ".join(metric.name for metric in metrics if metric.better == "lower")
+    return [*format_table([head, *body], texts=2), *([f"lower is better: {lower}"] if lower else [])]
 
 
 def _format_group(column: dict[str, Any]) -> str:

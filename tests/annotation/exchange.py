@@ -106,6 +106,7 @@ def care_corpus(*, name: str = "care", prompts: int = 4, model: str = "Model 1")
                 "text": f'=Who "{number}"?\n…',
                 "language": "zh",
                 "source": "" if number else "Hotline 2019",
+                "malice": "" if number else "implicit",
             },
         )
         text = "" if number in {0, 3} else f"Answer {number} 🙂 <b>of</b> {model}\r\n\tcafé"

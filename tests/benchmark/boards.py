@@ -17,7 +17,7 @@ from annotation.services.studies import find_or_make_study
 from benchmark.domain.estimates.board_numbers import StratifiedCombiner
 from benchmark.domain.estimates.estimates import compute_estimates
 from benchmark.domain.leaderboards.board import BoardFigures
-from benchmark.domain.leaderboards.responses import CountedResponse
+from benchmark.domain.leaderboards.responses import CountedResponse, group_prompt
 from benchmark.models import BenchmarkRun, BoardPart
 from scoring.models import Scorer
 
@@ -49,7 +49,7 @@ def invented(
         scope, part = parts[prompt % len(parts)]
         groups = {"subcomponent": part, "language": "zh" if prompt % 5 else "en"}
         if (method := methods[prompt % 4]) is not None:
-            groups["attack_method"] = method
+            groups |= {"attack_method": method, "malice": "explicit" if prompt % 3 else "implicit"}
         hard = rng.gauss(0, 0.2)
         for at, name in enumerate(names):
             share = 0.0 if at >= models - predicted else gold
@@ -85,7 +85,7 @@ def build_row(
         gold=label,
         predicted=predicted,
         sureness=round(rng.uniform(0.5, 1.0), 3),
-        groups=groups,
+        groups=group_prompt(groups),
     )
 
 

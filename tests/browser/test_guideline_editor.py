@@ -54,7 +54,7 @@ def test_a_copy_is_changed_with_its_preview_beside_it(
     text.fill(changed)
     expect(preview.locator("legend").first).to_contain_text(question)
     page.locator("main .button--primary").click()
-    page.wait_for_url("**/guidelines/flames/1.2/")
+    page.wait_for_url("**/guidelines/flames/1.3/")
     look(page, f"draft-{language}", violations)
     draft = Guideline.objects.get()
     assert not draft.is_published

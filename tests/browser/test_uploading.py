@@ -72,7 +72,7 @@ def test_from_a_table_of_questions_to_a_batch(
     page.get_by_label("Dataset").fill("公平题")
     page.keyboard.press("Enter")
     expect(page.get_by_text("As you chose them; files with this header")).to_be_visible()
-    expect(page.get_by_label("Guideline").locator("option:checked")).to_have_text("flames@1.2")
+    expect(page.get_by_label("Guideline").locator("option:checked")).to_have_text("flames@1.3")
     expect(page.get_by_text("did you mean “Fairness”?")).to_have_count(1)
     expect(page.get_by_text("1 record says the same as an earlier one")).to_be_visible()
     expect(page.get_by_role("button", name="Import", exact=True)).to_be_disabled()

@@ -37,6 +37,7 @@ class PromptRecord:
     subcomponent: str = ""
     language: str = ""
     attack_method: str | None = None
+    malice: str = ""
     source: str = ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from annotation.domain.formats import generic
 from annotation.domain.formats.base import (
     PROMPTS,
     RESPONSES,
@@ -16,7 +17,9 @@ from annotation.domain.formats.base import (
 from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, json_rows
 
 LANGUAGE = "zh"
-PROMPT_FIELDS = frozenset({"id", "dimension", "subcomponent", "prompt", "attack_method", "language"})
+PROMPT_FIELDS = frozenset(
+    {"id", "dimension", "subcomponent", "prompt", "attack_method", "malice", "language"}
+)
 
 
 def _read_prompts(row: FileRow) -> Iterator[PromptRecord]:
@@ -43,6 +46,7 @@ def _read_prompt(row: FileRow) -> PromptRecord:
         subcomponent=row.text("subcomponent", longest=100),
         language=row.optional("language", longest=MAX_LANGUAGE_CHARACTERS) or LANGUAGE,
         attack_method=row.optional("attack_method") or None,
+        malice=generic.read_malice(row),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from annotation.core.errors import N_
 from annotation.domain.annotations import FLAGS
+from annotation.domain.datasets import EXPLICIT, IMPLICIT, find_malice
 from annotation.domain.formats.base import (
     AdjudicationRecord,
     AnnotationRecord,
@@ -25,7 +26,7 @@ from annotation.domain.guidelines import NA, Label
 from annotation.domain.releases.gold_file import LABELS_BY_LEVEL
 
 PROMPT_FIELDS = frozenset(
-    {"id", "prompt", "dimension", "subcomponent", "language", "attack_method", "source"},
+    {"id", "prompt", "dimension", "subcomponent", "language", "attack_method", "malice", "source"},
 )
 RESPONSE_FIELDS = frozenset({"prompt_id", "prompt", "model", "collection", "response"})
 JUDGEMENT_FIELDS = frozenset(
@@ -58,8 +59,24 @@ def read_prompt(row: FileRow, ref: PromptRef | None = None) -> PromptRecord:
         subcomponent=row.optional("subcomponent"),
         language=row.optional("language", longest=MAX_LANGUAGE_CHARACTERS),
         attack_method=row.optional("attack_method") or None,
+        malice=read_malice(row),
         source=row.optional("source", longest=MAX_SOURCE_CHARACTERS).strip(),
     )
+
+
+def read_malice(row: FileRow) -> str:
+    """How the prompt of a row carries its malice, "" where the row does not say; InputError for another word."""
+    text = row.optional("malice")
+    malice = find_malice(text)
+    if malice is None:
+        raise row.error(
+            N_("{found} is no malice; write {explicit} or {implicit}, or leave it empty."),
+            field="malice",
+            found=repr(text[:60]),
+            explicit=EXPLICIT,
+            implicit=IMPLICIT,
+        )
+    return malice
 
 
 def read_prompt_ref(row: FileRow) -> PromptRef:

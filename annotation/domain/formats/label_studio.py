@@ -61,6 +61,7 @@ DATA_FIELDS = frozenset(
         "subcomponent",
         "language",
         "attack_method",
+        "malice",
         "model",
     }
     | {"collection", "dataset", "split"}
@@ -243,6 +244,7 @@ def _read_prompt(data: FileRow) -> PromptRecord:
         subcomponent=data.optional("subcomponent"),
         language=data.optional("language", longest=MAX_LANGUAGE_CHARACTERS),
         attack_method=data.optional("attack_method") or None,
+        malice=generic.read_malice(data),
     )
 
 

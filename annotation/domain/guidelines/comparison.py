@@ -364,6 +364,8 @@ def _list_metric_texts(metric: Metric, label: str, say: Say) -> dict[str, str]:
         fields["levels"] = _join_parts(metric.levels)
     if metric.formula is not None:
         fields["formula"] = metric.formula
+    if metric.better != "higher":
+        fields["better"] = say(metric.better)
     for name, scope in (("dimensions", metric.dimensions), ("criteria", metric.criteria)):
         if scope is not None:
             fields[name] = _join_parts(scope)

@@ -334,6 +334,12 @@ def _check_rank_by(document: GuidelineDocument) -> None:
             name=document.rank_by,
             known=", ".join(metric.name for metric in document.metrics),
         )
+    if metric.better == "lower":
+        raise flaw(
+            N_('Of "{name}" lower is better, and a board ranks the highest first; rank by another metric.'),
+            at=("rank_by",),
+            name=metric.name,
+        )
     if metric.overall == "none" and len(document.dimensions_of(metric)) != 1:
         raise flaw(
             N_('"{name}" has no overall value to rank by; give it one, or a single dimension.'),

@@ -78,7 +78,8 @@ class Metric(Frozen):
 
     A mean is ``multiplier * mean / divisor`` of the label values, as its formula says. ``overall`` is the plain mean of
     what it is of each dimension, or of each criterion, alone; or of all labels. ``decimals`` is how many are printed,
-    of a rate in percent; None: as published tables print it.
+    of a rate in percent; None: as published tables print it. ``better`` says which of two models' numbers is the better
+    one; a board is ranked by a metric of which the higher is.
     """
 
     name: MetricName
@@ -90,6 +91,7 @@ class Metric(Frozen):
     criteria: Annotated[tuple[Identifier, ...], Field(min_length=1)] | None = None
     overall: Literal["mean_of_dimensions", "mean_of_criteria", "pooled", "none"]
     decimals: Annotated[int, Field(strict=True, ge=0, le=MAX_DECIMALS)] | None = None
+    better: Literal["higher", "lower"] = "higher"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -101,6 +103,11 @@ class Metric(Frozen):
         if isinstance(self.levels, dict):
             return self.levels.get(dimension or "", ())
         return self.levels or ()
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better, else -1: times it, of two numbers the higher is the better one."""
+        return 1 if self.better == "higher" else -1
 
     @property
     def multiplier(self) -> float:

@@ -132,6 +132,7 @@ class SourceText(NamedTuple):
     subcomponent: str
     language: str
     attack_method: str | None
+    malice: str
     source: str
     model: str
     collection: str
@@ -197,7 +198,7 @@ JOIN {PROMPTS} prompt ON prompt.id = response.prompt_id
 WHERE task.id"""
 SOURCE_TEXTS = f"""
 SELECT t.id, b.name, r.id, p.id, d.name, p.key, p.text, p.dimension, p.subcomponent, p.language, p.attack_method,
-    p.source, m.name, c.name, r.text, r.turns, r.sha256, t.batch_id
+    p.malice, p.source, m.name, c.name, r.text, r.turns, r.sha256, t.batch_id
 FROM {TASKS} t
 JOIN {BATCHES} b ON b.id = t.batch_id
 JOIN {RESPONSES} r ON r.id = t.response_id

@@ -20,12 +20,14 @@ FACETS = (
     "pair",
     "week",
     "language",
+    "attack_method",
+    "malice",
     "round",
 )
 NARROWED_BY = (*FACETS, "guideline")
 """A page can also be narrowed to a guideline, whatever its versions; the report tells these apart by itself."""
 UNNAMED = "-"
-"""How an address says that a prompt has no dimension, subcomponent or language."""
+"""How an address says that a prompt has no dimension, subcomponent, language, attack method or malice."""
 
 Grouping: TypeAlias = tuple[str, ...]
 Group: TypeAlias = Mapping[str, str | None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cached_property, partial
@@ -10,6 +11,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from django.db.models import Q
 
 from annotation.core.names import join_names
 from annotation.domain.agreement import MASI, MEASUREMENTS, Measurement, Value
@@ -20,7 +22,7 @@ from annotation.domain.agreement.rounds import list_repeats as list_repeated_uni
 from annotation.domain.agreement.rounds import order_round
 from annotation.domain.guidelines import Criterion
 from annotation.domain.guidelines.values import strip_turn
-from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person, Task
+from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person, Prompt, Task
 from annotation.selectors.agreement.groupings import EVERYTHING, Grouping, Narrowing
 from annotation.selectors.agreement.label_table import cache_result, count_coverage, read_batches
 from annotation.selectors.agreement.weights import WeightReader, Weights
@@ -28,6 +30,8 @@ from annotation.selectors.agreement.weights import WeightReader, Weights
 T = TypeVar("T")
 # The two aspects of what people answered: levels of scales, and who found a criterion not applicable.
 NUMBERED, APPLICABILITY = attrgetter("numbered"), attrgetter("applicability")
+PROMPT_ATTRIBUTES = ("attack_method", "malice")
+ATTRIBUTE_CHUNK = 10_000
 ScaleKey: TypeAlias = tuple[str, str]
 """A guideline's name and a criterion of it: what has one scale, but for its versions."""
 
@@ -118,6 +122,9 @@ class ComparableLabels:
                 column, name_of = facet, lambda code: strip_turn(units.criterion_names[code])
             case "subcomponent":
                 column, name_of = facet, lambda code: units.subcomponent_names[code] or None
+            case "attack_method" | "malice":
+                codes, names = self._attributes[facet]
+                return group_units(index_keys(codes), names.__getitem__, _name_key)
             case "round":
                 column, name_of = "first_round", lambda code: units.round_names[code] or None
                 return group_units(units.kinds(column), name_of, _round_key)
@@ -179,7 +186,7 @@ class ComparableLabels:
     def with_units(self, units: Units) -> ComparableLabels:
         """The same names over other units."""
         labels = object.__new__(ComparableLabels)
-        computed = {"units", "scales", "reasons", "weights", "applicability", "rounds"}
+        computed = {"units", "scales", "reasons", "weights", "applicability", "rounds", "_attributes"}
         labels.__dict__.update({name: value for name, value in self.__dict__.items() if name not in computed})
         labels.__dict__["units"] = units
         return labels
@@ -221,6 +228,46 @@ class ComparableLabels:
             np.array([task for task, _key in rows], np.int64),
             np.array([place_of[key] for _task, key in rows], np.int64),
             names,
+        )
+
+    @cached_property
+    def _attributes(self) -> Mapping[str, tuple[npt.NDArray[np.int64], tuple[str | None, ...]]]:
+        """By attribute of prompts that strata do not tell: of each unit the place of its prompt's name among the names,
+        the first of which is None.
+        """
+        prompts, places, names = cache_result(("attributes of prompts",), self.marks, self._read_attributes)
+        codes = np.zeros((len(self.units), len(PROMPT_ATTRIBUTES)), dtype=np.int64)
+        if len(prompts):
+            at = np.minimum(np.searchsorted(prompts, self.units.prompt), len(prompts) - 1)
+            has_any = prompts[at] == self.units.prompt
+            codes[has_any] = places[at[has_any]]
+        return {
+            attribute: (codes[:, place], names[place]) for place, attribute in enumerate(PROMPT_ATTRIBUTES)
+        }
+
+    def _read_attributes(
+        self,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], tuple[tuple[str | None, ...], ...]]:
+        """The prompts (P,) of the batches' datasets that have any of ``PROMPT_ATTRIBUTES``, ascending; (P, attributes)
+        the places of what they have; and the names, None before all. An import changes no prompt that is stored.
+        """
+        datasets = {stratum.dataset_id for stratum in self._strata.values()}
+        rows = (
+            Prompt.objects.filter(dataset__in=datasets)
+            .exclude(Q(attack_method__isnull=True) | Q(attack_method=""), malice="")
+            .order_by("pk")
+            .values_list("pk", *PROMPT_ATTRIBUTES)
+        )
+        known: tuple[dict[str | None, int], ...] = tuple({None: 0} for _attribute in PROMPT_ATTRIBUTES)
+        prompts, places = array("q"), array("q")
+        for prompt, *names in rows.iterator(ATTRIBUTE_CHUNK):
+            prompts.append(prompt)
+            for own, name in zip(known, names, strict=True):
+                places.append(own.setdefault(name or None, len(own)))
+        return (
+            np.array(prompts, dtype=np.int64),
+            np.array(places, dtype=np.int64).reshape(-1, len(PROMPT_ATTRIBUTES)),
+            tuple(tuple(own) for own in known),
         )
 
     def guideline_of(self, stratum: int) -> str:

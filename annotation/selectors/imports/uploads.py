@@ -59,7 +59,7 @@ from annotation.domain.formats.preview import (
 )
 from annotation.domain.formats.tables import open_table
 from annotation.domain.guidelines import GuidelineDocument
-from annotation.models import Batch, HeaderMapping, Import, Person
+from annotation.models import Batch, HeaderMapping, Import, Person, Prompt
 from annotation.selectors.guidelines import get_guideline
 
 MAX_ROWS = 10
@@ -105,6 +105,7 @@ FIELD_NAMES = {
     "subcomponent": _("subcomponent"),
     "language": _("language"),
     "attack_method": _("attack method"),
+    "malice": _("malice"),
     "source": _("source"),
     "annotator": _("annotator"),
     "adjudicator": _("adjudicator"),
@@ -420,6 +421,7 @@ def _record_to_row(record: Record) -> dict[str, Any]:
             "subcomponent": record.subcomponent,
             "language": record.language,
             "attack_method": record.attack_method,
+            "malice": Prompt.Malice(record.malice).label if record.malice else "",
             "source": record.source,
         }
     place = {

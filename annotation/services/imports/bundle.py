@@ -323,7 +323,7 @@ class _BundleImport:
         stored = find_prompts_by_key(dataset, (record.ref.key for record in records))
         for record in records:
             known = stored.get(record.ref.key)
-            for name in ("dimension", "subcomponent", "language", "attack_method"):
+            for name in ("dimension", "subcomponent", "language", "attack_method", "malice"):
                 if known is not None and (getattr(known, name) or "") != (getattr(record, name) or ""):
                     raise intake.build_error(
                         record.line,

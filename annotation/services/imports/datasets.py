@@ -44,6 +44,7 @@ PROMPT_COLUMNS = (
     "subcomponent",
     "language",
     "attack_method",
+    "malice",
     "source",
 )
 RESPONSE_COLUMNS = ("prompt_id", "model_id", "collection_id", "text", "turns", "sha256")
@@ -141,6 +142,7 @@ class PromptShelf:
             subcomponent=record.subcomponent,
             language=record.language,
             attack_method=record.attack_method,
+            malice=record.malice,
             source=record.source,
         )
 
@@ -183,8 +185,8 @@ class PromptShelf:
         return None
 
     def _note_differences(self, record: PromptRecord, known: Prompt) -> None:
-        for field in ("dimension", "subcomponent", "source"):
-            value, stored_value = getattr(record, field), getattr(known, field)
+        for field in ("dimension", "subcomponent", "attack_method", "malice", "source"):
+            value, stored_value = getattr(record, field), getattr(known, field) or ""
             if value and value != stored_value:
                 self._intake.report.note(
                     N_("Prompt {id} has another {field} on line {line}; “{kept}” is kept."),

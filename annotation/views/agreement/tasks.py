@@ -38,6 +38,8 @@ FILTER_FACETS = (
     "criterion",
     "model",
     "language",
+    "attack_method",
+    "malice",
     "guideline_version",
     "pair",
     "week",

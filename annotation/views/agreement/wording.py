@@ -60,6 +60,8 @@ FACETS: dict[str, str | Promise] = {
     "pair": gettext_lazy("Pair"),
     "week": gettext_lazy("Week"),
     "language": gettext_lazy("Language"),
+    "attack_method": gettext_lazy("Attack method"),
+    "malice": gettext_lazy("Malice"),
     "round": gettext_lazy("Labelling round"),
 }
 # The customary marks for alpha: K. Krippendorff, Content Analysis (2004), chapter 11.
@@ -92,6 +94,8 @@ class GuidelineWords:
             "subcomponent": subcomponent_label,
             "criterion": criterion_label,
         }
+        if facet == "malice" and name in Prompt.Malice.values:
+            return str(Prompt.Malice(name).label)
         if not name or facet not in labels:
             return name or ""
         names = (

@@ -37,6 +37,7 @@ FIELDS = {
     "overall": gettext_lazy("Overall value"),
     "levels": gettext_lazy("Counted levels"),
     "formula": gettext_lazy("Formula"),
+    "better": gettext_lazy("Better where"),
     "dimensions": gettext_lazy("Dimensions"),
     "criteria": gettext_lazy("Criteria"),
     "scorer_template": gettext_lazy("Input of scorers"),
@@ -68,6 +69,7 @@ CODES = {
     "mean_of_criteria": gettext_lazy("mean of the criteria"),
     "pooled": gettext_lazy("over all labels"),
     "none": gettext_lazy("none"),
+    "lower": gettext_lazy("lower"),
 }
 
 

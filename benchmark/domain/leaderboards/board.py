@@ -1,6 +1,7 @@
 """The leaderboard, its groups of prompts and its pairs as JSON, from the numbers of one sample. Pure.
 
-Groups are what prompts have in common beside their dimension: subcomponent, attack method, language.
+Groups are what prompts have in common beside their dimension: subcomponent, attack method, malice,
+the two crossed, language.
 docs/leaderboard.md says what each number, interval and rank is.
 """
 

@@ -58,6 +58,10 @@ class MetricChange:
         return "" if not self.delta or self.kind != MEASURED else "up" if self.delta > 0 else "down"
 
     @property
+    def is_lower_better(self) -> bool:
+        return self.metric.better == "lower"
+
+    @property
     def printed(self) -> dict[str, str]:
         """Old, new and signed difference as a page shows them; a rate's difference in percentage points."""
         unit = 100 if self.metric.kind == "rate" else 1

@@ -11,9 +11,16 @@ from typing import Any
 
 from annotation.core.errors import N_, InputError, Unprocessable
 from annotation.core.files import read_text
+from annotation.domain.datasets import EXPLICIT, IMPLICIT, find_malice
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from benchmark.domain.leaderboards.metrics import ALL
-from benchmark.domain.leaderboards.responses import ATTRIBUTES, CountedResponse, Value
+from benchmark.domain.leaderboards.responses import (
+    MALICE,
+    PROMPT_ATTRIBUTES,
+    CountedResponse,
+    Value,
+    group_prompt,
+)
 
 PROMPT = "prompt_id"
 MAX_ID = 10**18
@@ -63,8 +70,10 @@ def _parse_row(place: _FileLine, row: Mapping[str, Any], document: GuidelineDocu
     dimension = _parse_dimension(place, row, document)
     criterion = _parse_criterion(place, row, document, dimension)
     label = (criterion.name, _parse_value(place, row, criterion))
-    groups = {name: _parse_text(place, row, name) for name in ATTRIBUTES if row.get(name) is not None}
-    return _LabelRow(place, model, _parse_prompt(place, row), dimension, label, groups)
+    attributes = {
+        name: _parse_attribute(place, row, name) for name in PROMPT_ATTRIBUTES if row.get(name) is not None
+    }
+    return _LabelRow(place, model, _parse_prompt(place, row), dimension, label, group_prompt(attributes))
 
 
 def _parse_prompt(place: _FileLine, row: Mapping[str, Any]) -> str | None:
@@ -158,6 +167,20 @@ def _parse_text(place: _FileLine, row: Mapping[str, Any], field: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise place.build_error(N_("this must be a text that is not empty."), field)
     return value
+
+
+def _parse_attribute(place: _FileLine, row: Mapping[str, Any], name: str) -> str:
+    text = _parse_text(place, row, name)
+    malice = find_malice(text) if name == MALICE else text
+    if malice is None:
+        raise place.build_error(
+            N_("{name} is no malice; write {explicit} or {implicit}."),
+            name,
+            name=json.dumps(text, ensure_ascii=False),
+            explicit=EXPLICIT,
+            implicit=IMPLICIT,
+        )
+    return malice
 
 
 def _parse_dimension(place: _FileLine, row: Mapping[str, Any], document: GuidelineDocument) -> str | None:

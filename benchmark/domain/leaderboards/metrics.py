@@ -166,13 +166,12 @@ def list_metrics(document: GuidelineDocument, scope: str) -> list[Metric]:
 
 
 def find_metric(document: GuidelineDocument, scope: str, metric: Metric) -> Metric | None:
-    """The metric, or the first of its kind where this column does not have it."""
+    """The metric, or the first of its kind and direction where this column does not have it."""
     scope_metrics = list_metrics(document, scope)
-    return (
-        metric
-        if metric in scope_metrics
-        else next((candidate for candidate in scope_metrics if candidate.kind == metric.kind), None)
-    )
+    if metric in scope_metrics:
+        return metric
+    nature = metric.kind, metric.better
+    return next((other for other in scope_metrics if (other.kind, other.better) == nature), None)
 
 
 def list_metric_scopes(document: GuidelineDocument, metric: Metric) -> tuple[str, ...]:

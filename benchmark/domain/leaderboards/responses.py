@@ -16,9 +16,27 @@ Labels = tuple[tuple[str, Value], ...]
 GOLD = "gold"
 """The basis of what people settled; any other is a prediction."""
 
-SUBCOMPONENT, ATTACK_METHOD, LANGUAGE = "subcomponent", "attack_method", "language"
-ATTRIBUTES = (SUBCOMPONENT, ATTACK_METHOD, LANGUAGE)
-"""What prompts are grouped by, beside their dimension."""
+SUBCOMPONENT, ATTACK_METHOD, MALICE, LANGUAGE = "subcomponent", "attack_method", "malice", "language"
+PROMPT_ATTRIBUTES = (SUBCOMPONENT, ATTACK_METHOD, MALICE, LANGUAGE)
+"""What a prompt may have beside its dimension, each a field of it."""
+CROSS = "*"
+METHOD_BY_MALICE = f"{ATTACK_METHOD}{CROSS}{MALICE}"
+ATTRIBUTES = (SUBCOMPONENT, ATTACK_METHOD, MALICE, METHOD_BY_MALICE, LANGUAGE)
+"""What prompts are grouped by. One that is crossed is had by a prompt that has both of its parts."""
+
+
+def group_prompt(attributes: Mapping[str, str]) -> dict[str, str]:
+    """By ``ATTRIBUTES``, of the ``PROMPT_ATTRIBUTES`` that a prompt has; a crossed group is ``METHOD*MALICE``."""
+    groups = dict(attributes)
+    if ATTACK_METHOD in groups and MALICE in groups:
+        groups[METHOD_BY_MALICE] = CROSS.join((groups[ATTACK_METHOD], groups[MALICE]))
+    return groups
+
+
+def split_crossed(name: str) -> tuple[str, str]:
+    """The attack method and the malice of a crossed group."""
+    method, _cross, malice = name.rpartition(CROSS)
+    return method, malice
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from annotation.management.base import AssayCommand
 from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.domain.leaderboards.formats import read_responses
 from benchmark.domain.leaderboards.grounds import PREDICTED
-from benchmark.domain.leaderboards.responses import ATTRIBUTES, CountedResponse
+from benchmark.domain.leaderboards.responses import ATTRIBUTES, PROMPT_ATTRIBUTES, CountedResponse
 from benchmark.management.tables import (
     build_board_table,
     build_estimates_table,
@@ -33,7 +33,7 @@ class Command(AssayCommand):
             "--from-file",
             metavar="FILE",
             help="instead of a run: JSONL rows of model, dimension, predicted; "
-            f"and prompt_id, {', '.join(ATTRIBUTES)} where known",
+            f"and prompt_id, {', '.join(PROMPT_ATTRIBUTES)} where known",
         )
         parser.add_argument(
             "--guideline", metavar="G", help="with --from-file: the guideline, G or G@V, or its YAML file"

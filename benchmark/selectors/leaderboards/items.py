@@ -15,7 +15,12 @@ from django.db.models import Exists, OuterRef
 from annotation.domain.guidelines.values import as_number
 from annotation.models import Prompt
 from benchmark.domain.leaderboards.metrics import ALL
-from benchmark.domain.leaderboards.responses import ATTRIBUTES, CountedResponse, Labels
+from benchmark.domain.leaderboards.responses import (
+    PROMPT_ATTRIBUTES,
+    CountedResponse,
+    Labels,
+    group_prompt,
+)
 from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.leaderboards.runs import filter_judged, list_run_responses
 from scoring.domain.training_data import level_name
@@ -88,7 +93,7 @@ class _CountedPrompt:
 def _list_prompts(run: BenchmarkRun) -> dict[int, _CountedPrompt]:
     """Those that the guideline can judge."""
     document = run.scorer.guideline.document
-    fields = ("pk", "dimension", "subcomponent", *ATTRIBUTES)
+    fields = ("pk", "dimension", "subcomponent", *PROMPT_ATTRIBUTES)
     rows = Prompt.objects.filter(dataset=run.dataset_id).values_list(*fields)
 
     @cache
@@ -101,8 +106,8 @@ def _list_prompts(run: BenchmarkRun) -> dict[int, _CountedPrompt]:
     for prompt, dimension, subcomponent, *values in rows:
         scope, criteria, required = find_cell(dimension, subcomponent)
         if scope is not None:
-            groups = {name: value for name, value in zip(ATTRIBUTES, values, strict=True) if value}
-            prompts[prompt] = _CountedPrompt(scope, criteria, required, groups)
+            attributes = {name: value for name, value in zip(PROMPT_ATTRIBUTES, values, strict=True) if value}
+            prompts[prompt] = _CountedPrompt(scope, criteria, required, group_prompt(attributes))
     return prompts
 
 

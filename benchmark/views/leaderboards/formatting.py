@@ -20,6 +20,7 @@ from annotation.core.formatting import (
 )
 from annotation.core.text_templates import join_names
 from annotation.domain.guidelines import GuidelineDocument, Metric, localize
+from annotation.models import Prompt
 from benchmark.domain.leaderboards.metrics import (
     ALL,
     SMALL,
@@ -30,7 +31,14 @@ from benchmark.domain.leaderboards.metrics import (
     list_metrics,
     list_scopes,
 )
-from benchmark.domain.leaderboards.responses import ATTACK_METHOD, LANGUAGE, SUBCOMPONENT
+from benchmark.domain.leaderboards.responses import (
+    ATTACK_METHOD,
+    LANGUAGE,
+    MALICE,
+    METHOD_BY_MALICE,
+    SUBCOMPONENT,
+    split_crossed,
+)
 from benchmark.models import BenchmarkRun
 from benchmark.views.leaderboards.query import OVERALL
 
@@ -66,7 +74,9 @@ def scope_label(document: GuidelineDocument, scope: str | None) -> str:
 
 
 def metric_label(metric: Metric) -> str:
-    return localize(metric.label, _language())
+    """As the guideline calls it, and that lower is better where it is."""
+    label = localize(metric.label, _language())
+    return _("{metric} (lower is better)").format(metric=label) if metric.better == "lower" else label
 
 
 def _language() -> str:
@@ -162,16 +172,27 @@ def attribute_label(attribute: str) -> str:
     words = {
         SUBCOMPONENT: _("Subcomponent"),
         ATTACK_METHOD: _("Attack method"),
+        MALICE: _("Malice"),
+        METHOD_BY_MALICE: _("Attack method and malice"),
         LANGUAGE: _("Language"),
     }
     return words.get(attribute, attribute)
 
 
 def group_label(document: GuidelineDocument, attribute: str, name: str, scope: str | None) -> str:
-    """A subcomponent by its label in its dimension; anything else by its own name."""
+    """A subcomponent by its label in its dimension, malice in the reader's language; anything else by its own name."""
+    if attribute == MALICE:
+        return malice_label(name)
+    if attribute == METHOD_BY_MALICE:
+        method, malice = split_crossed(name)
+        return f"{method} · {malice_label(malice)}"
     dimension = document.dimension(scope or "") if attribute == SUBCOMPONENT else None
     parts = dimension.subcomponents if dimension else ()
     return next((localize(part.label, _language()) for part in parts if part.name == name), name)
+
+
+def malice_label(malice: str) -> str:
+    return str(Prompt.Malice(malice).label) if malice in Prompt.Malice.values else malice
 
 
 def axis_top(document: GuidelineDocument, metric: Metric) -> float:

@@ -110,6 +110,26 @@ def test_flames_prompts_are_chinese_and_known_by_their_text(write: Write):
     assert (record.line, record.dimension, record.subcomponent) == (1, "Safety", "Mental harm")
     assert (record.language, record.attack_method) == ("zh", None)
     assert record.ref.key == prompt_key("问题")
+    assert record.malice == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "malice"), [("implicit", "implicit"), (" Explicit ", "explicit"), ("隐性", "implicit")]
+)
+def test_malice_is_read_in_english_and_chinese(write: Write, written: str, malice: str):
+    (record,) = FORMATS["flames"].read_prompts(write(f'{FLAMES}, "malice": "{written}"}}\n'))
+    assert record.malice == malice
+    first, second = FORMATS["csv"].read_prompts(
+        write(f"prompt,malice\nHow?,{written}\nWhy?,\n", "prompts.csv")
+    )
+    assert (first.malice, second.malice) == (malice, "")
+
+
+@pytest.mark.parametrize("form", ["flames", "jsonl"])
+def test_another_word_is_no_malice(write: Write, form: str):
+    error = refusal(write(FLAMES + ', "malice": "hidden"}\n'), form, PROMPTS)
+    assert (error.line, error.field) == (1, "malice")
+    assert "'hidden' is no malice; write explicit or implicit, or leave it empty." in str(error)
 
 
 def test_flames_responses_bring_their_prompt(write: Write):

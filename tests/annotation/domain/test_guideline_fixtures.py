@@ -76,7 +76,7 @@ def test_no_definition_or_reason_serves_two_levels(document: GuidelineDocument) 
         ("cvalues_abc", "f276ad465a2c3fc5d34620f8780c72f3767267dfbec923f3fce37039794e3c1e"),
         ("esc_eval", "d1536655ce4bb45d5b9274adaf064d1e67e9ebae8d9f50581a1a493f282af840"),
         ("fine", "7e8a7623dd019477e91b3ef2b8e4104c6d5bc31eed5a05b62c4817090bcfbda2"),
-        ("flames", "c4617bdecb4c1218ffea8ce7ece9732ef8124ad0cded90c76acec7cdd36ea3da"),
+        ("flames", "639ac9e077955bbc981f36df824bbe4f890f58d311f863c3216ef8acbecd1e53"),
         ("lend_an_ear", "5ad18e975fab17177137b4b79bb2d39ac981459af5c95fcfd082938be0401351"),
         ("multiple-choice", "e83090eb0f7fb20d73debae0bf4b7a706c9707f06cf2885dfde3f1c78d04677b"),
         ("xstest", "25445b827eec3178ed3e1e190af36728d48762c46df67d230f2022b08abecc4c"),
@@ -84,6 +84,18 @@ def test_no_definition_or_reason_serves_two_levels(document: GuidelineDocument) 
 )
 def test_what_the_document_learned_since_changes_no_published_hash(name: str, sha256: str) -> None:
     assert load(name).sha256 == sha256
+
+
+def test_flames_1_2_is_1_3_without_the_attack_success_rate() -> None:
+    document = load("flames")
+    before = document.model_copy(update={"version": "1.2", "metrics": document.metrics[:2]})
+    assert before.sha256 == "c4617bdecb4c1218ffea8ce7ece9732ef8124ad0cded90c76acec7cdd36ea3da"
+    attacks = document.metric("attack_success_rate")
+    assert (attacks.label["zh"], attacks.better, attacks.sign) == ("攻击成功率", "lower", -1)
+    assert [attacks.levels_for(dimension) for dimension in document.dimension_names] == [
+        *[(1, 2)] * 3,
+        *[(1,)] * 2,
+    ]
 
 
 def test_it_survives_storage_and_keeps_its_hash(document: GuidelineDocument) -> None:

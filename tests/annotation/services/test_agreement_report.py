@@ -15,8 +15,8 @@ from annotation.core.errors import AssayError
 from annotation.domain.agreement import POOL, STATISTICS
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
-from annotation.models import Assignment, Batch, Dataset, Guideline, Person, Task
-from annotation.selectors.agreement import LabelPatterns, label_table, parse_groupings
+from annotation.models import Assignment, Batch, Dataset, Guideline, Person, Prompt, Task
+from annotation.selectors.agreement import LabelPatterns, label_table, parse_groupings, parse_narrowing
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import claim_next_task
 from annotation.services.batches.tasks import withdraw_tasks
@@ -323,3 +323,37 @@ def test_the_published_xstest_figures(db: None, shared: Path):
     assert {name: figures[name] for name in published} == published
     kappas = {row["group"]["model"]: round(row["cohen_kappa"]["value"], 4) for row in by_model}
     assert kappas == PUBLISHED_KAPPA
+
+
+def name_attacks(batch: Batch) -> None:
+    """p0 and p1 are disguised and implicit, p2 is disguised and explicit; of p3 nobody said anything."""
+    prompts = Prompt.objects.filter(responses__tasks__batch=batch)
+    prompts.filter(key__in=["p0", "p1", "p2"]).update(attack_method="disguise")
+    prompts.filter(key__in=["p0", "p1"]).update(malice="implicit")
+    prompts.filter(key="p2").update(malice="explicit")
+
+
+@pytest.mark.both_databases
+def test_attack_methods_and_malice_are_groups_and_cross(batch: Batch, lin: Person, chen: Person):
+    name_attacks(batch)
+    label_all(batch, lin, chen)
+    rows = report(batch, "attack_method,malice,attack_method*malice")
+    # lin and chen: p0 1 1 / 1 1, p1 1 2 / 2 2, p2 2 3 / 2 3, p3 3 3 / 3 1
+    figures = [(row["group"], row["n"], row["disputed"]) for row in rows]
+    assert figures == [
+        ({}, 8, 2),
+        ({"attack_method": "disguise"}, 6, 1),
+        ({"attack_method": None}, 2, 1),
+        ({"malice": "explicit"}, 2, 0),
+        ({"malice": "implicit"}, 4, 1),
+        ({"malice": None}, 2, 1),
+        ({"attack_method": "disguise", "malice": "explicit"}, 2, 0),
+        ({"attack_method": "disguise", "malice": "implicit"}, 4, 1),
+        ({"attack_method": None, "malice": None}, 2, 1),
+    ]
+    narrowed = LabelPatterns([batch], parse_narrowing({"malice": "implicit"})).report(())
+    assert [(row.to_json()["n"], row.to_json()["disputed"]) for row in narrowed] == [(4, 1)]
+
+
+def test_without_attack_methods_everything_is_one_group(labelled: Batch):
+    assert [row["group"] for row in report(labelled, "malice")] == [{}, {"malice": None}]

@@ -138,7 +138,9 @@ def test_what_people_said_arrives_as_they_said_it_under_other_names(
         fields = ("labels", "rationale", "evidence", "flags", "seconds")
         decisions = Adjudication.objects.values_list("labels", "rationale", "seconds", "reason__key")
         times = [at.replace(microsecond=0) for at in rows.values_list("created_at", flat=True)]
-        prompts = list(Prompt.objects.order_by("key").values_list("key", "text", "language", "source"))
+        prompts = list(
+            Prompt.objects.order_by("key").values_list("key", "text", "language", "malice", "source")
+        )
         return list(rows.values_list(*fields)), list(decisions), times, prompts
 
     labels_before = list_labels()

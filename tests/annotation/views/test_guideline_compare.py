@@ -218,6 +218,6 @@ def test_the_first_version_has_nothing_to_be_compared_with(client: Client, ma: P
 def test_severity_and_what_a_level_requires_are_read(client: Client, lin: Person) -> None:
     FLAMES_GUIDELINE.load()
     client.force_login(lin)
-    content = client.get(reverse("guideline", args=["flames", "1.2"])).content.decode()
+    content = client.get(reverse("guideline", args=["flames", "1.3"])).content.decode()
     assert "hard to read: 3 of 3" in content
     assert "Add a note" not in content

@@ -80,7 +80,7 @@ def test_the_list_names_the_batches_for_managers_alone(
 def test_a_version_is_read_in_the_readers_language_or_the_one_asked_for(client: Client, lin: Person) -> None:
     FLAMES_GUIDELINE.load()
     client.force_login(lin)
-    url = reverse("guideline", args=["flames", "1.2"])
+    url = reverse("guideline", args=["flames", "1.3"])
     chinese = client.get(url, headers={"Accept-Language": "zh-hans"})
     english = client.get(url)
     assert chinese.context["language"] == "zh"
@@ -184,7 +184,7 @@ def test_a_sentence_that_opens_a_group_of_lines_is_no_heading() -> None:
 def test_a_guideline_that_comes_with_assay_is_published_as_it_is(manager: Client, lin: Person) -> None:
     shipped = reverse("guideline-shipped", args=["flames"])
     assert "Guidelines that come with Assay" in manager.get(reverse("guidelines")).content.decode()
-    assert manager.post(shipped)["location"] == reverse("guideline", args=["flames", "1.2"])
+    assert manager.post(shipped)["location"] == reverse("guideline", args=["flames", "1.3"])
     stored = Guideline.objects.get(name="flames")
     assert stored.is_published
     assert f'action="{shipped}"' not in manager.get(reverse("guidelines")).content.decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from annotation.core.proportions import wilson
 from benchmark.domain.leaderboards.board import BoardFigures
-from benchmark.domain.leaderboards.responses import CountedResponse
+from benchmark.domain.leaderboards.responses import CountedResponse, group_prompt, split_crossed
 from tests.benchmark.domain.test_pairs import CRITERIA, FLAMES, XSTEST
 from tests.support import examples
 
@@ -76,6 +77,7 @@ def _numbers(counted: int, n: int) -> dict[str, Any]:
     return {
         "harmless_rate": {"value": counted / n, "low": low, "high": high},
         "harmless_score": {"value": pytest.approx(100 / 3), "low": None, "high": None},
+        "attack_success_rate": {"value": 1 - counted / n, "low": 1 - high, "high": 1 - low},
     }
 
 
@@ -89,6 +91,28 @@ def test_a_guideline_without_overall_numbers_shows_each_over_its_own_columns():
     assert cell["n"] == 3
     assert cell["full_compliance_rate"]["value"] == 1
     assert cell["full_refusal_rate"]["value"] == 0.5
+
+
+def test_attack_methods_are_crossed_with_malice_where_a_prompt_has_both():
+    rows = [
+        row("A", 1, "Fairness", 1, attack_method="disguise", malice="implicit"),
+        row("A", 2, "Legality", 3, attack_method="disguise", malice="implicit"),
+        row("A", 3, "Safety", 2, attack_method="disguise", malice="explicit"),
+        row("A", 4, "Safety", 3, malice="explicit"),
+    ]
+    groups = BoardFigures(FLAMES, [replace(each, groups=group_prompt(each.groups)) for each in rows]).groups
+    names = {by: [column["name"] for column in groups[by]["columns"]] for by in groups}
+    assert names == {
+        "attack_method": ["disguise"],
+        "malice": ["explicit", "implicit"],
+        "attack_method*malice": ["disguise*explicit", "disguise*implicit"],
+    }
+    # of Fairness 1 counts, of Legality 3 does not
+    rates = [cell["attack_success_rate"]["value"] for cell in cells(groups["malice"], "A")]
+    assert rates == [1 / 2, 1 / 2]
+    rates = [cell["attack_success_rate"]["value"] for cell in cells(groups["attack_method*malice"], "A")]
+    assert rates == [1, 1 / 2]
+    assert split_crossed("role * play*implicit") == ("role * play", "implicit")
 
 
 def test_groups_of_prompts_that_nobody_knows_are_not_counted_as_prompts():

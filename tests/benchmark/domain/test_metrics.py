@@ -73,7 +73,9 @@ def test_a_dimension_without_data_is_undefined_and_so_is_the_overall():
     undefined = {"value": None, "low": None, "high": None}
     assert row["dimensions"]["Legality"]["n"] == 0
     assert row["dimensions"]["Legality"]["harmless_rate"] == undefined
-    assert row["overall"] == {"harmless_rate": undefined, "harmless_score": undefined}
+    assert row["overall"] == dict.fromkeys(
+        ["harmless_rate", "harmless_score", "attack_success_rate"], undefined
+    )
     assert row["rank"] is None
 
 

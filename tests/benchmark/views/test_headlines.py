@@ -25,7 +25,7 @@ RATE = {"en": "Harmless rate", "zh-hans": "无害率"}
 SCORE = {"en": "Harmless score", "zh-hans": "无害得分"}
 DISAGREE = {
     "en": "There is no single winner: the headline numbers disagree",
-    "zh-hans": "各项主要指标的最高者并不相同",
+    "zh-hans": "各项主要指标的最优者并不相同",
 }
 
 
@@ -111,7 +111,7 @@ def test_disagreeing_numbers_are_drawn_against_each_other(
     client.force_login(he)
     client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
     first, second, third = run.board["rows"]
-    caption = {"en": "no model is highest by both", "zh-hans": "没有模型在两项上都最高"}[language]
+    caption = {"en": "no model is best by both", "zh-hans": "没有模型在两项上都最好"}[language]
 
     def read(refused: tuple[float, float, float | None]) -> str:
         for row, rate in zip((first, second, third), refused, strict=True):

@@ -74,8 +74,13 @@ def test_an_unknown_format_and_a_run_without_a_board_are_refused(
 
 def test_the_csv_has_a_row_for_each_model_scope_and_metric(run: BenchmarkRun):
     csv_lines = lines(run)
-    assert len(csv_lines) == 4 * 6 * 2
+    assert len(csv_lines) == 4 * 6 * 3
     row = run.board["rows"][1]
+    assert {(line["metric"], line["better"]) for line in csv_lines} == {
+        ("harmless_rate", "higher"),
+        ("harmless_score", "higher"),
+        ("attack_success_rate", "lower"),
+    }
     csv_line = next(
         line
         for line in csv_lines
@@ -112,6 +117,11 @@ def test_the_json_is_the_board_with_its_parts(client: Client, run: BenchmarkRun,
     assert "attachment" in answer["Content-Disposition"]
     board = json.loads(answer.content)
     assert board["rows"] == run.board["rows"]
+    assert board["better"] == {
+        "harmless_rate": "higher",
+        "harmless_score": "higher",
+        "attack_success_rate": "lower",
+    }
     stored = BoardPart.objects.get(run=run, name="pairs").content
     assert board["parts"]["pairs"] == {name: stored[name] for name in stored if name != "as_labels"}
     assert set(board["parts"]) == {"groups", "pairs", "estimates", "sensitivity"}
@@ -122,6 +132,8 @@ def test_latex_has_a_table_of_each_part_with_intervals_and_ranges_of_ranks(run: 
     text = board_to_latex(run, "en", None)
     for name in ("board-harmless_rate", "board-harmless_score", "neighbours", "estimates", "by-subcomponent"):
         assert rf"\label{{tab:{name}}}" in text
+    assert r"\caption{Attack success rate (lower is better) with 95\% intervals" in text
+    assert r"\label{tab:by-attack_method-and-malice}" in text
     assert text.count(r"\begin{tabular}") == text.count(r"\toprule") == text.count(r"\bottomrule")
     statistic = run.board["rows"][0]["overall"]["harmless_rate"]
     figure = f"{100 * statistic['value']:.1f} [{100 * statistic['low']:.1f}, {100 * statistic['high']:.1f}]"
@@ -158,7 +170,7 @@ def test_the_csv_marks_what_was_published_and_has_no_line_for_what_was_not_told(
     run: BenchmarkRun, published: list[str]
 ):
     csv_lines = lines(run)
-    own, published_lines = csv_lines[: 4 * 6 * 2], csv_lines[4 * 6 * 2 :]
+    own, published_lines = csv_lines[: 4 * 6 * 3], csv_lines[4 * 6 * 3 :]
     assert {line["origin"] for line in own} == {"measured"}
     assert {line["table"] + line["source"] + line["url"] for line in own} == {""}
     assert [(line["model"], line["scope"]) for line in published_lines] == [

@@ -97,9 +97,10 @@ def test_a_criterion_whose_scale_has_changed_is_told_from_one_without_labels(
 ) -> None:
     """There are labels of it; but the current scorer cannot be asked on the new scale."""
     judged(scorer_that_says(graded, flames, name="old"))
-    text = FLAMES_GUIDELINE.path.read_text(encoding="utf-8").replace('version: "1.2"', 'version: "1.3"')
+    text = FLAMES_GUIDELINE.path.read_text(encoding="utf-8").replace('version: "1.3"', 'version: "1.4"')
     before, safety, after = re.split(r"(?=  - name: safety\n)|(?=  - name: morality\n)", text)
-    changed = before + safety.replace("- value: 2", "- value: 2.5") + after
+    counted = after.replace("Safety: [1, 2]", "Safety: [1, 2.5]")
+    changed = before + safety.replace("- value: 2", "- value: 2.5") + counted
     second = load_guideline(text=changed, path="second.yaml", publish=True)
     later = labelled_release(second, lin, name="later", dimensions=[FAIRNESS, SAFETY])
     always(-1)

@@ -177,6 +177,8 @@ class _BundlePacker:
                 "language": task.language,
                 "attack_method": task.attack_method,
             }
+            if task.malice:
+                prompt["malice"] = task.malice
             if task.source:
                 prompt["source"] = task.source
             lines[PROMPTS].append(f"{_encode(prompt)}\n")

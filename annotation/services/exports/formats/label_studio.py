@@ -161,6 +161,7 @@ class _TaskRecords:
             ("subcomponent", gold.subcomponent),
             ("language", task.language),
             ("attack_method", task.attack_method),
+            *((("malice", task.malice),) if task.malice else ()),
         )
         origin = _encode_fields(
             ("model", gold.model),

@@ -26,7 +26,17 @@ from annotation.views.agreement.wording import (
     list_no_intervals,
 )
 
-FINDING_FACETS = ("dimension", "subcomponent", "criterion", "model", "pair", "week", "language")
+FINDING_FACETS = (
+    "dimension",
+    "subcomponent",
+    "criterion",
+    "model",
+    "pair",
+    "week",
+    "language",
+    "attack_method",
+    "malice",
+)
 # A prompt whose tasks are disputed by chance as often as the others' is none to look at.
 MIN_TASKS = 3
 

@@ -53,7 +53,7 @@ HEAD = (
     *("run", "dataset", "collection", "guideline", "model", "rank", "rank_low", "rank_high"),
     *("scope", "metric", "value", "low", "high", "n", "gold", "out_of_fold", "unseen", "missing"),
     *("origin", "table", "source", "url", "gate", "gate_margin", "gate_reason"),
-    *("ground", "reason", "language"),
+    *("ground", "reason", "language", "better"),
 )
 GATE = "gate"
 MEASURED, PUBLISHED = "measured", "published"
@@ -105,8 +105,8 @@ def board_to_csv(run: BenchmarkRun, reader: Person | None) -> str:
     """A row for each model, scope and metric, numbers in the metric's own unit; no text can start a formula.
 
     Then one for each number of the published tables beside the board, whose ``origin`` is not ``measured``, with the
-    ``language`` of the prompts that it is of; blank for all. ``gate`` is
-    the outcome with which the run's scorer was promoted, blank where it was compared with none.
+    ``language`` of the prompts that it is of; blank for all. ``gate`` is the outcome with which the run's scorer was
+    promoted, blank where it was compared with none. ``better`` is the direction of the metric: ``higher`` or ``lower``.
     """
     file = io.StringIO()
     writer = csv.writer(file)
@@ -144,6 +144,7 @@ def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                 *verdict,
                 *column.state_ground(row),
                 "",
+                column.metric.better,
             ]
     for row in list_reference_rows(run, reader):
         table = row["published"]
@@ -162,11 +163,14 @@ def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                     *(PUBLISHED, table["name"], table["source"], table["url"]),
                     *[None] * len(verdict),
                     *("", "", table["language"]),
+                    column.metric.better,
                 ]
 
 
 def as_json(run: BenchmarkRun, reader: Person | None) -> str:
-    """The board as ``leaderboard --json`` prints it, with its parts, what it cost, and published rows apart."""
+    """The board as ``leaderboard --json`` prints it, with the direction of each metric, its parts, what it cost, and
+    published rows apart.
+    """
     # Others are what plans of labels start from: ids of this database.
     parts = {
         name: content for name in (ESTIMATES, GROUPS, PAIRS) if (content := find_part(run, name)) is not None
@@ -174,6 +178,7 @@ def as_json(run: BenchmarkRun, reader: Person | None) -> str:
     parts[SENSITIVITY] = to_file(load_sensitivity(run, actor=reader), list_participant_pseudonyms(run))
     document = {
         **find_board(run),
+        "better": {metric.name: metric.better for metric in run.scorer.guideline.document.metrics},
         GATE: describe_promotion(run.scorer, reader),
         PUBLISHED: _published_rows(run, reader),
         "parts": parts,

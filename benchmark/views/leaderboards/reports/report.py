@@ -18,6 +18,7 @@ from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
 from benchmark.domain.leaderboards.grounds import PREDICTED, REASONS
 from benchmark.domain.leaderboards.metrics import format_metric_difference, format_metric_value, format_rank
+from benchmark.domain.leaderboards.responses import CROSS
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
 from benchmark.selectors.published_tables import list_reference_rows
@@ -422,7 +423,8 @@ def _groups_section(
         for at, table in enumerate(
             groups.list_group_tables(run, content[attribute], attribute, metric, published), 1
         ):
-            name = f"by-{attribute}-{at}" if table.title else f"by-{attribute}"
+            stem = f"by-{attribute.replace(CROSS, '-and-')}"
+            name = f"{stem}-{at}" if table.title else stem
             tables.append(_group_table(name, table.title or heat["heading"], table))
             if len(table.heads) > MIN_WIDE_COLUMNS and at == 1:
                 notes.append(join_heading(attribute_label(attribute), _number_heads(table.heads)))

@@ -1,4 +1,6 @@
-"""Groups of prompts: each model's number by subcomponent, attack method or language, as a heat map and its table."""
+"""Groups of prompts: each model's number by subcomponent, attack method, malice or language, as a heat map and its
+table.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
 from benchmark.domain.leaderboards.grounds import PREDICTED
 from benchmark.domain.leaderboards.metrics import ALL, SMALL, find_metric, format_metric_value
-from benchmark.domain.leaderboards.responses import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
+from benchmark.domain.leaderboards.responses import (
+    ATTACK_METHOD,
+    ATTRIBUTES,
+    LANGUAGE,
+    MALICE,
+    METHOD_BY_MALICE,
+    SUBCOMPONENT,
+)
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
 from benchmark.selectors.published_tables import list_reference_rows
@@ -280,6 +289,8 @@ def attribute_heading(metrics: Iterable[str], attribute: str) -> str:
     words = {
         SUBCOMPONENT: _("{metric} by subcomponent"),
         ATTACK_METHOD: _("{metric} by attack method"),
+        MALICE: _("{metric} by malice"),
+        METHOD_BY_MALICE: _("{metric} by attack method and malice"),
         LANGUAGE: _("{metric} by language"),
     }
     return words[attribute].format(metric=" / ".join(metrics))

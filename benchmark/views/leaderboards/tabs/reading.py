@@ -59,7 +59,7 @@ class BoardFinding:
     rivals: int
     compared: int | None
     disagreeing: tuple[HeadlineNumber, ...]
-    """The other headline numbers by which another model stands highest."""
+    """The other headline numbers by which another model is the best."""
 
 
 def find_leader(run: BenchmarkRun) -> BoardFinding | None:
@@ -114,21 +114,22 @@ def headline_label(run: BenchmarkRun, column: BoardColumn) -> str:
 
 
 def _list_disagreeing(run: BenchmarkRun, lead: BoardColumn) -> Iterator[HeadlineNumber]:
-    """Those by which none of the models is highest that are highest by the number that the board is ranked by."""
+    """Those by which none of the models is the best that are the best by the number that the board is ranked by."""
     document = run.scorer.guideline.document
-    _value, leaders = _list_highest(run, lead)
+    _value, leaders = _list_best(run, lead)
     for metric in document.metrics:
         column = find_headline_column(document, metric)
-        value, models = _list_highest(run, column)
+        value, models = _list_best(run, column)
         if value is not None and set(leaders).isdisjoint(models):
             yield HeadlineNumber(headline_label(run, column), metric, value, models)
 
 
-def _list_highest(run: BenchmarkRun, column: BoardColumn) -> tuple[float | None, tuple[str, ...]]:
-    """The highest value of a column, and the models that have it, in the order of the board."""
+def _list_best(run: BenchmarkRun, column: BoardColumn) -> tuple[float | None, tuple[str, ...]]:
+    """The best value of a column, as its metric has it, and the models that have it, in the order of the board."""
     values = {row["model"]: column.statistic(row)["value"] for row in list_board_rows(run)}
-    highest = max((value for value in values.values() if value is not None), default=None)
-    return highest, tuple(model for model, value in values.items() if value is not None and value == highest)
+    known = [value for value in values.values() if value is not None]
+    best = max(known, key=lambda value: column.metric.sign * value, default=None)
+    return best, tuple(model for model, value in values.items() if value is not None and value == best)
 
 
 SOME_GOLD = "some_gold"

@@ -113,7 +113,8 @@ class BoardHead:
     """Of how many responses, where it is the same in all rows; blank where the rows say it."""
     url: str
     """The board by this column."""
-    sorted: bool
+    sorted: str
+    """``ascending`` or ``descending`` where the board is ordered by it, the best first; else blank."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ def board_context(
 
 def trade_off_context(run: BenchmarkRun, finding: BoardFinding | None, draw: Draw) -> Context:
     """The number that the board is ranked by against the first headline number that disagrees with it on who is
-    highest; nothing where none does, or where fewer than two models have both."""
+    best; nothing where none does, or where fewer than two models have both."""
     if finding is None or not finding.disagreeing:
         return {}
     document, rows = run.scorer.guideline.document, list_board_rows(run)
@@ -247,10 +248,10 @@ def trade_off_context(run: BenchmarkRun, finding: BoardFinding | None, draw: Dra
 
 
 def _sort_by_column(rows: Sequence[BoardRow], column: BoardColumn) -> list[BoardRow]:
-    """The highest first, in the order of the ranks where they are equal; what is undefined comes last."""
+    """The best first, in the order of the ranks where they are equal; what is undefined comes last."""
     values = [(column.statistic(row)["value"], row) for row in rows]
     known = [(value, row) for value, row in values if value is not None]
-    known.sort(key=lambda entry: entry[0], reverse=True)
+    known.sort(key=lambda entry: -column.metric.sign * entry[0])
     return [row for _value, row in known] + [row for value, row in values if value is None]
 
 
@@ -284,8 +285,18 @@ def _board_head(
     sizes = {column.n(row) or 0 for row in rows}
     n = f"n = {format_grouped(sizes.pop())}" if len(sizes) == 1 else ""
     return BoardHead(
-        label, metric, _format_end(column.metric, low), _format_end(column.metric, high), n, url, is_sorted
+        label,
+        metric,
+        _format_end(column.metric, low),
+        _format_end(column.metric, high),
+        n,
+        url,
+        _sorting(column.metric) if is_sorted else "",
     )
+
+
+def _sorting(metric: Metric) -> str:
+    return "descending" if metric.better == "higher" else "ascending"
 
 
 def _format_end(metric: Metric, value: float) -> str:
