@@ -14,7 +14,7 @@ from benchmark.views import (
     sharing,
 )
 from benchmark.views.judges import correlations, judges
-from benchmark.views.leaderboards import cells, runs
+from benchmark.views.leaderboards import cells, matrix, runs
 from benchmark.views.leaderboards.reports import exports
 from benchmark.views.multiple_choice import comparison, reports
 from benchmark.views.multiple_choice import exports as multiple_choice_exports
@@ -56,6 +56,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     ),
     path("runs/-/comparisons/", preferences.preference_boards, name="preference-boards"),
     path("runs/-/comparisons/<str:name>/", preferences.preference_board, name="preference-board"),
+    path("runs/-/across/", matrix.matrix, name="board-matrix"),
     path("runs/-/multiple-choice/", reports.reports, name="choice-reports"),
     path("runs/-/multiple-choice/-/new/", reports.new_report, name="choice-report-new"),
     path("runs/-/multiple-choice/<str:name>/", reports.report, name="choice-report"),

@@ -199,6 +199,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["--release", "r1", "--judges", "none"],
         ["--release", "r1", "--scorers", "none"],
     ],
+    "compare_boards": [["--metric", "none"]],
     "compare_forms": [
         [],
         ["--run", "none", "--report", "none"],

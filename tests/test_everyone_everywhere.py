@@ -342,6 +342,7 @@ MAY: dict[str, frozenset[str]] = {
     "judge-template-save": RESEARCHER,
     "judge-comparison": OFFICE,
     "judge-correlations": OFFICE,
+    "board-matrix": READERS,
     "preference-boards": READERS,
     "preference-board": READERS,
     "choice-reports": READERS,

@@ -7,7 +7,8 @@ values, B draws (the data first), M models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ RESAMPLES = 1000
 MAX_CELLS = 25_000_000
 """So many pairs of responses are held at a time."""
 KENDALL = {"variance": 0.437, "lost": 4}
+MIN_MODELS = 8
+"""Below so many models Spearman's coefficient has no interval: with five it held in 74% of draws and promised 95."""
 NAMES = ("pearson", "spearman", "kendall", "quadratic_kappa_observed")
 
 
@@ -168,3 +171,38 @@ def _divide(part: Floats, total: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio: Floats = np.asarray(part / total)
     return ratio
+
+
+def correlate_numbers(
+    first: Mapping[str, float], second: Mapping[str, float], *, min_models: int = 2
+) -> dict[str, Any]:
+    """Spearman's coefficient over the models that have both numbers (undefined below ``min_models``, and where either
+    number is the same for all), with the interval of D. G. Bonett and T. A. Wright (*Psychometrika* 65, 2000:
+    23-28), which takes them for a sample of models; None where there are fewer than ``MIN_MODELS``, or where all are in
+    the same order, which is no certainty.
+    """
+    models = sorted(first.keys() & second.keys())
+    value = None
+    if len(models) >= min_models:
+        value = _compute_spearman([first[model] for model in models], [second[model] for model in models])
+    bounds = None
+    if value is not None and len(models) >= MIN_MODELS and abs(value) < 1 - 1e-9:
+        bounds = find_fisher_bounds(value, len(models), variance=1 + value**2 / 2)
+    low, high = bounds or (None, None)
+    return {"n": len(models), "spearman": {"value": value, "low": low, "high": high}}
+
+
+def _compute_spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
+    if len(first) < 2:
+        return None
+    ranks = [_rank_series(series) for series in (first, second)]
+    deviations = [series - series.mean() for series in ranks]
+    scale = math.sqrt(float((deviations[0] ** 2).sum() * (deviations[1] ** 2).sum()))
+    return float((deviations[0] * deviations[1]).sum()) / scale if scale > 0 else None
+
+
+def _rank_series(series: Sequence[float]) -> Floats:
+    numbers = np.array(series, dtype=np.float64)
+    smaller = (numbers[None, :] < numbers[:, None]).sum(axis=1)
+    equal = (numbers[None, :] == numbers[:, None]).sum(axis=1)
+    return np.asarray(smaller + (equal + 1) / 2, dtype=np.float64)

@@ -4,14 +4,12 @@ it chooses. Pure. docs/multiple-choice.md says what each number is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from annotation.core.correlation import find_fisher_bounds
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.leaderboards.grounds import MIN_PROMPTS, average_values, join_moments
 from benchmark.domain.leaderboards.metrics import (
@@ -28,9 +26,6 @@ from benchmark.domain.leaderboards.responses import CountedResponse
 
 PEOPLE, SCORER, CHOICE = "people", "scorer", "choice"
 FORMS = (PEOPLE, SCORER, CHOICE)
-MIN_MODELS = 8
-"""Below so many models Spearman's coefficient has no interval: with five it held in 74% of draws and promised 95."""
-
 BOTH, WORDS_ONLY, CHOICE_ONLY, NEITHER = "both", "words_only", "choice_only", "neither"
 QUADRANTS = (BOTH, WORDS_ONLY, CHOICE_ONLY, NEITHER)
 """At least the median of the models in their own words and in multiple choice, in one of the two, in neither."""
@@ -88,36 +83,6 @@ def _estimate_numbers(
         joined = join_moments(moments) if is_enough else None
         estimates[model] = FormNumber(n, estimate_value(average_values(values), joined, span))
     return estimates
-
-
-def correlate_numbers(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, Any]:
-    """Spearman's coefficient over the models that have both numbers, with the interval of D. G. Bonett and T. A. Wright
-    (*Psychometrika* 65, 2000: 23-28), which takes them for a sample of models; None where there are too few, or where
-    all are in the same order, which is no certainty.
-    """
-    models = sorted(first.keys() & second.keys())
-    value = _correlate_ranks([first[model] for model in models], [second[model] for model in models])
-    bounds = None
-    if value is not None and len(models) >= MIN_MODELS and abs(value) < 1 - 1e-9:
-        bounds = find_fisher_bounds(value, len(models), variance=1 + value**2 / 2)
-    low, high = bounds or (None, None)
-    return {"n": len(models), "spearman": {"value": value, "low": low, "high": high}}
-
-
-def _correlate_ranks(first: Sequence[float], second: Sequence[float]) -> float | None:
-    if len(first) < 2:
-        return None
-    ranks = [_midranks(series) for series in (first, second)]
-    deviations = [series - series.mean() for series in ranks]
-    scale = math.sqrt(float((deviations[0] ** 2).sum() * (deviations[1] ** 2).sum()))
-    return float((deviations[0] * deviations[1]).sum()) / scale if scale > 0 else None
-
-
-def _midranks(series: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    numbers = np.array(series, dtype=np.float64)
-    smaller = (numbers[None, :] < numbers[:, None]).sum(axis=1)
-    equal = (numbers[None, :] == numbers[:, None]).sum(axis=1)
-    return np.asarray(smaller + (equal + 1) / 2, dtype=np.float64)
 
 
 def find_medians(words: Mapping[str, float], choice: Mapping[str, float]) -> tuple[float, float] | None:

@@ -8,8 +8,9 @@ from annotation.core.formatting import UNDEFINED, format_decimal
 from annotation.core.terminal import format_table
 from annotation.domain.guidelines import Metric
 from annotation.management.base import AssayCommand
+from benchmark.domain.correlations import MIN_MODELS
 from benchmark.domain.leaderboards.metrics import format_metric_bound, format_metric_value
-from benchmark.domain.multiple_choice.comparison import CHOICE, FORMS, MIN_MODELS
+from benchmark.domain.multiple_choice.comparison import CHOICE, FORMS
 from benchmark.selectors.leaderboards.runs import get_run
 from benchmark.selectors.multiple_choice.comparison import MEASURES, build_form_comparison, find_measure
 from benchmark.selectors.multiple_choice.reports import get_report

@@ -9,12 +9,12 @@ from typing import Any
 from django.db.models import QuerySet
 
 from annotation.core.errors import N_, AssayError
+from benchmark.domain.correlations import correlate_numbers
 from benchmark.domain.multiple_choice.comparison import (
     CHOICE,
     FORMS,
     PEOPLE,
     SCORER,
-    correlate_numbers,
     estimate_people,
     estimate_scorer,
     find_medians,

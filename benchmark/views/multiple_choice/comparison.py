@@ -35,12 +35,12 @@ from annotation.core.http import breadcrumbs
 from annotation.domain.guidelines import Metric
 from annotation.domain.permissions import READ_BOARDS
 from annotation.views.access import act_required, person_of
+from benchmark.domain.correlations import MIN_MODELS
 from benchmark.domain.leaderboards.metrics import format_metric_interval, format_metric_value
 from benchmark.domain.multiple_choice.comparison import (
     BOTH,
     CHOICE,
     CHOICE_ONLY,
-    MIN_MODELS,
     NEITHER,
     PEOPLE,
     QUADRANTS,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from scipy.stats import spearmanr
 
+from benchmark.domain.correlations import MIN_MODELS, correlate_numbers
 from benchmark.domain.leaderboards.responses import CountedResponse
 from benchmark.domain.multiple_choice.comparison import (
-    MIN_MODELS,
-    correlate_numbers,
     estimate_people,
     estimate_scorer,
     find_medians,
