@@ -13,6 +13,9 @@ from benchmark.services import collection, dialogues, multiple_choice, sensitivi
 from benchmark.services.judges import comparison, judges, runs
 from benchmark.services.leaderboards.execution import execute_run
 from benchmark.services.leaderboards.runs import KIND
+from benchmark.services.workbench.attempts import ASK_JOB, execute_asking
+from benchmark.services.workbench.duplicates import INDEX_JOB, execute_indexing
+from benchmark.services.workbench.meanings import EMBED_JOB, execute_embedding
 
 
 @jobs.register_handler(KIND)
@@ -27,3 +30,6 @@ jobs.register_handler(COMPARISON_JOB)(comparison.execute_comparison)
 jobs.register_handler(judges.KIND)(runs.execute_judging)
 jobs.register_handler(multiple_choice.KIND)(multiple_choice.execute_parsing)
 jobs.register_handler(SENSITIVITY_JOB)(sensitivity.execute_sensitivity)
+jobs.register_handler(ASK_JOB)(execute_asking)
+jobs.register_handler(INDEX_JOB)(execute_indexing)
+jobs.register_handler(EMBED_JOB)(execute_embedding)

@@ -18,6 +18,7 @@ from benchmark.views.leaderboards import cells, matrix, runs
 from benchmark.views.leaderboards.reports import exports
 from benchmark.views.multiple_choice import comparison, reports
 from benchmark.views.multiple_choice import exports as multiple_choice_exports
+from benchmark.views.workbench import bench, board, campaigns, methods, reviews, settings
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pipeline/", pipeline.pipeline, name="pipeline"),
@@ -103,4 +104,39 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<str:name>/items/<int:item_id>/", cells.item, name="run-item"),
     path("runs/-/retrain/<str:release>/", runs.retrain, name="retrain"),
     path("runs/-/retrainings/<int:retraining_id>/", runs.retraining, name="retraining"),
+    path("campaigns/", campaigns.campaigns, name="campaigns"),
+    path("campaigns/-/new/", campaigns.new_campaign, name="campaign-new"),
+    path("campaigns/-/methods/", methods.methods, name="attack-methods"),
+    path("campaigns/-/methods/save/", methods.save_method, name="attack-method-save"),
+    path("campaigns/-/reviews/<uuid:review_id>/", reviews.review, name="campaign-review"),
+    path("campaigns/-/reviews/<uuid:review_id>/judge/", reviews.judge, name="campaign-review-judge"),
+    path("campaigns/-/reviews/<uuid:review_id>/decide/", reviews.decide, name="campaign-review-decide"),
+    path("campaigns/-/reviews/<uuid:review_id>/release/", reviews.release, name="campaign-review-release"),
+    path("campaigns/-/answers/<uuid:attempt_id>/levels/", bench.levels, name="bench-levels"),
+    path("campaigns/-/bench/<uuid:proposal_id>/draft/", bench.draft, name="bench-draft"),
+    path("campaigns/-/bench/<uuid:proposal_id>/ask/", bench.ask, name="bench-ask"),
+    path("campaigns/-/bench/<uuid:proposal_id>/attempts/", bench.attempts, name="bench-attempts"),
+    path("campaigns/-/bench/<uuid:proposal_id>/near/", bench.near, name="bench-near"),
+    path("campaigns/-/bench/<uuid:proposal_id>/submit/", bench.submit, name="bench-submit"),
+    path("campaigns/-/bench/<uuid:proposal_id>/discard/", bench.discard, name="bench-discard"),
+    path("campaigns/<name:name>/", board.campaign, name="campaign"),
+    path("campaigns/<name:name>/proposals/", board.proposals, name="campaign-proposals"),
+    path("campaigns/<name:name>/proposals/<uuid:proposal_id>/", board.proposal, name="campaign-proposal"),
+    path("campaigns/<name:name>/settings/", settings.settings, name="campaign-settings"),
+    path("campaigns/<name:name>/settings/state/", settings.set_campaign_state, name="campaign-state"),
+    path("campaigns/<name:name>/settings/members/", settings.add_campaign_members, name="campaign-members"),
+    path(
+        "campaigns/<name:name>/settings/members/remove/",
+        settings.remove_campaign_member,
+        name="campaign-member-remove",
+    ),
+    path("campaigns/<name:name>/settings/quota/", settings.set_campaign_quota, name="campaign-quota"),
+    path("campaigns/<name:name>/batch/", campaigns.batch, name="campaign-batch"),
+    path("campaigns/<name:name>/export/<str:kind>/", campaigns.export, name="campaign-export"),
+    path("campaigns/<name:name>/bench/", bench.bench, name="bench"),
+    path("campaigns/<name:name>/bench/join/", bench.join, name="bench-join"),
+    path("campaigns/<name:name>/bench/new/", bench.new, name="bench-new"),
+    path("campaigns/<name:name>/bench/<uuid:proposal_id>/", bench.proposal, name="bench-proposal"),
+    path("campaigns/<name:name>/reviews/", reviews.reviews, name="campaign-reviews"),
+    path("campaigns/<name:name>/reviews/next/", reviews.claim, name="campaign-review-next"),
 ]

@@ -19,11 +19,13 @@ from annotation.core.study_scope import get_study_scope, limit_to_studies
 from annotation.domain.permissions import (
     ACTS,
     ADJUDICATE,
+    FIND_CAMPAIGNS,
     LABEL,
     MANAGE_BATCHES,
     MANAGE_PEOPLE,
     READ_AGREEMENT,
     READ_BOARDS,
+    READ_CAMPAIGNS,
     READ_DATA,
     READ_OWN_LABELS,
     READ_PIPELINE,
@@ -37,6 +39,7 @@ from annotation.selectors.access import list_studies_to, list_visible_studies, m
 from annotation.selectors.batches.monitoring import count_standing_alarms
 from annotation.selectors.guidelines import list_open_notes
 from annotation.selectors.people import list_setup_link_notices
+from benchmark.models import CampaignMember
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,14 @@ class NavigationItem:
 
 
 HOME = "home"
+CAMPAIGNS = "campaigns"
 PLACES = (
     (LABEL, "work", _("Work")),
     (ADJUDICATE, "disputes", _("Disputes")),
     (READ_OWN_LABELS, "history", _("My work")),
     (READ_PIPELINE, HOME, _("Overview")),
     (READ_DATA, "datasets", _("Data")),
+    (FIND_CAMPAIGNS, CAMPAIGNS, _("Campaigns")),
     (MANAGE_BATCHES, "batches", _("Labelling")),
     (READ_AGREEMENT, "agreement", _("Quality")),
     (READ_RELEASES, "releases", _("Gold")),
@@ -112,7 +117,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         if len(visible) > 1 and len(scope) == 1:
             current_study = visible.get(next(iter(scope)), "")
         is_open = len(scope) > 1  # then a study is to be chosen first
-        places = [] if is_open else [place for place in PLACES if may(user, place[0])]
+        places = [] if is_open else [place for place in PLACES if _has_place(user, place[0])]
         addresses = {
             name: [reverse(name), *map(reverse, BELOW.get(name, ()))] for _act, name, _label in places
         }
@@ -137,6 +142,13 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         "setup_notices": setup_notices,
         "demo": settings.ASSAY_DEMO_PROCESS,
     }
+
+
+def _has_place(person: Person, act: Act) -> bool:
+    """Whoever only writes or reviews in campaigns has them in their bar as soon as they are a member of one."""
+    if act is not FIND_CAMPAIGNS or may(person, READ_CAMPAIGNS):
+        return may(person, act)
+    return may(person, act) and CampaignMember.objects.filter(person=person, active=True).exists()
 
 
 def _count_for(person: Person, act: Act, count: Callable[[], int]) -> int:

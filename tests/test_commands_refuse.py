@@ -40,8 +40,13 @@ FILE_COMMANDS: dict[str, list[str]] = {
         *("--judge", "j", "--guideline", "xstest", "--dataset", "small", "--model", "Hidden-13B"),
         *("--format", "jsonl"),
     ],
+    "import_proposals": ["--campaign", "spring", "--format", "jsonl"],
 }
 BEFORE_A_FILE = {"leaderboard": ["--from-file"], "regression_cases": ["add", "--file"]}
+CAMPAIGN = [
+    *("--dataset", "small", "--guideline", "xstest", "--success", "compliance=3"),
+    *("--target", "M=http://127.0.0.1:9/v1", "--wanted", "1"),
+]
 UNKNOWN: dict[str, list[list[str]]] = {
     "add_study": [["default"], ["a/b"], ["new", "--managers", "nobody"]],
     "list_permissions": [],
@@ -205,6 +210,62 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["--run", "none", "--report", "none"],
         ["--run", "none"],
         ["--report", "none"],
+    ],
+    "create_campaign": [
+        [],
+        ["spring", *CAMPAIGN],
+        ["..", *CAMPAIGN],
+        *(
+            ["c", *CAMPAIGN, *bad]
+            for bad in (
+                ["--dataset", "none"],
+                ["--guideline", "none"],
+                ["--success", "compliance"],
+                ["--success", "compliance=9"],
+                ["--success", "harm=1"],
+                ["--success", "compliance=1", "compliance=2"],
+                ["--target", "N"],
+                ["--target", "N=127.0.0.1:9"],
+                ["--target", "N=https://user:key@api.example.com/v1"],
+                ["--target", "M=http://127.0.0.1:9/v1"],
+                [word for n in range(5) for word in ("--target", f"N{n}=http://127.0.0.1:9/v1")],
+                ["--wanted", "0"],
+                ["--wanted", "some"],
+                ["--per-person", "0"],
+                ["--quotas", "quotas.csv"],
+                ["--authors", "nobody"],
+                ["--authors", "lin", "--reviewers", "lin"],
+                ["--languages", ","],
+                ["--requests", "0"],
+                ["--requests-per-person", "-1"],
+                ["--warn-jaccard", "0.9"],
+                ["--block-edit", "2"],
+                ["--disclosure-en", "@nowhere.txt"],
+                ["--temperature", "nan"],
+                ["--set", 'api_key="x"'],
+                ["--timeout", "0"],
+                ["--open"],
+            )
+        ),
+    ],
+    "import_proposals": [
+        [],
+        [str(FIXTURES / "demo" / "prompts.jsonl"), "--campaign", "none"],
+        [str(FIXTURES / "demo" / "prompts.jsonl"), "--campaign", "spring"],
+        [str(FIXTURES / "demo" / "prompts.jsonl"), "--campaign", "spring", "--format", "none"],
+        [str(FIXTURES / "demo" / "prompts.jsonl"), "--campaign", "spring", "--malice", "some"],
+        [str(FIXTURES / "demo" / "prompts.jsonl"), "--campaign", "spring", "--map", "author"],
+        [
+            *(str(FIXTURES / "demo" / "prompts.jsonl"), "--campaign", "spring"),
+            *("--format", "table", "--map", "author=nobody"),
+        ],
+    ],
+    "campaign_report": [[], ["none"]],
+    "export_campaign": [
+        ["spring"],
+        ["none", "--out", "OUT"],
+        ["spring", "--format", "none", "--out", "OUT"],
+        ["spring", "--out", "README.md"],
     ],
     "make_slates": [
         ["s", "--dataset", "none"],
@@ -371,8 +432,11 @@ BAD_FILES: dict[str, Callable[[Path], str]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _first_batch(module_db: None) -> None:
-    """The batch ``first`` and what it is of, for all tests: none of them may change anything."""
+    """The batch ``first`` and what it is of, and the campaign ``spring``, for all tests: none of them may change
+    anything.
+    """
     first_batch()
+    call_command("create_campaign", "spring", *CAMPAIGN, stdout=StringIO())
 
 
 def counts() -> dict[str, int]:

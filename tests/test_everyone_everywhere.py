@@ -24,6 +24,7 @@ from django.db import transaction
 from django.template import engines
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
 
 import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
 import scoring.tasks  # noqa: F401
@@ -59,7 +60,7 @@ from annotation.services.people.people import add_person, set_roles
 from annotation.services.people.setup_links import make_setup_link
 from annotation.services.people.tokens import make_token
 from annotation.services.releases import cut_release
-from benchmark.models import ChoiceReport, RunItem
+from benchmark.models import Attempt, AttemptAnswer, ChoiceReport, Proposal, Review, RunItem
 from benchmark.services.collection import start_collection
 from benchmark.services.dialogues import DialogueSide, start_dialogues
 from benchmark.services.judges.judges import create_judge, start_judging
@@ -67,6 +68,9 @@ from benchmark.services.leaderboards.runs import create_run, retrain
 from benchmark.services.multiple_choice import create_report
 from benchmark.services.published_tables import add_published
 from benchmark.services.sharing import share_run
+from benchmark.services.workbench.attempts import ask_targets
+from benchmark.services.workbench.proposals import start_proposal
+from benchmark.services.workbench.reviews import claim_review
 from config.navigation import Permissions
 from scoring.domain.training_spec import TrainingSpec
 from scoring.services import add_must_fail, create_scorer, request_predictions
@@ -74,6 +78,8 @@ from scoring.services.predictions.requests import PredictionItem
 from tests.annotation.slates import PREFERENCE_GUIDELINE, SET, give, make_slate_batch
 from tests.annotation.slates import claim as claim_slate
 from tests.benchmark.choice_support import put_answers, put_questions
+from tests.benchmark.workbench import make_campaign, write
+from tests.benchmark.workbench import submit as submit_proposal_of
 from tests.conftest import ROOT
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
@@ -101,6 +107,13 @@ PUBLIC = {
     "shared-in",
     "shared-chart",
 }
+
+BENCH_ACTS = ("join", "new", "proposal", "levels", "draft", "ask", "attempts", "near", "submit", "discard")
+BENCH = ("bench", *(f"bench-{act}" for act in BENCH_ACTS))
+REVIEWS = (
+    "campaign-reviews",
+    *(f"campaign-review{act}" for act in ("", "-next", "-judge", "-decide", "-release")),
+)
 
 # Who may open what. Everybody else gets 403 or 404; whoever is not signed in is sent to sign in.
 MAY: dict[str, frozenset[str]] = {
@@ -317,6 +330,20 @@ MAY: dict[str, frozenset[str]] = {
     "published-dataset": RESEARCHER,
     "published-archive": RESEARCHER,
     "published-title": RESEARCHER,
+    "campaigns": ALL - {"viewer", "stranger"},
+    "campaign-new": MANAGER,
+    "campaign": OFFICE,
+    "campaign-proposals": OFFICE,
+    "campaign-proposal": OFFICE,
+    "campaign-export": OFFICE,
+    **dict.fromkeys(
+        [f"campaign-{page}" for page in ("settings", "state", "members", "member-remove", "quota", "batch")],
+        MANAGER,
+    ),
+    "attack-methods": MANAGER,
+    "attack-method-save": MANAGER,
+    **dict.fromkeys(BENCH, ANNOTATOR),  # of the author whose proposal it is
+    **dict.fromkeys(REVIEWS, ADJUDICATOR),  # of the reviewer whose review it is
     "dialogue-runs": OFFICE,
     "dialogue-run-new": RESEARCHER,
     "dialogue-run": OFFICE,
@@ -365,6 +392,8 @@ OF_ITS_OWNER = {
     "api-prediction",
     "work-extend",
     "item-differences",
+    *BENCH,
+    *REVIEWS,
 } | {f"api-{act}" for act in ("revise", "skip", "release", "extend")}
 # What the API takes; pages get an empty form, which is refused by who may not send any.
 WORK = {"labels": {"compliance": 3}}
@@ -499,6 +528,7 @@ def make_world() -> World:
     )
     assert dialogues.job is not None
     jobs.cancel(job=dialogues.job)
+    draft, attempt, review = work_on_campaign(lin, wu)
     retraining = retrain(release=release, send=False)
     judge = create_judge(
         name="j1", guideline=guideline, endpoint="http://127.0.0.1:9/v1", served_model="m", settings={}
@@ -630,6 +660,12 @@ def make_world() -> World:
                 for page in ("dialogue", "dialogue-turns")
             },
             **{f"collecting-{page}.number": gathering.pk for page in ("run", "progress", "again")},
+            **{f"{page}.name": "attacks" for page in MAY if page.startswith(("campaign", "bench"))},
+            "campaign-export.kind": "jsonl",
+            "proposal_id": draft.pk,
+            "campaign-proposal.proposal_id": review.revision.proposal_id,
+            "attempt_id": attempt.pk,
+            "review_id": review.pk,
             "retraining_id": getattr(retraining, "pk", None),
             "request_id": CorrectionRequest.objects.get().pk,
             "api-prediction.request_id": prediction_request.pk,
@@ -685,6 +721,31 @@ def work_on_slates(lin: Person, chen: Person, wu: Person) -> tuple[Assignment, A
     assert dispute is not None
     record_verdict(assignment_id=dispute.pk, person=wu, work=Submission({"best": -1}))
     return claim_slate(batch, lin), submitted, dispute
+
+
+def work_on_campaign(lin: Person, wu: Person) -> tuple[Proposal, Attempt, Review]:
+    """Of a blind campaign: a draft of lin's, what a target answered to it, and wu's review of another one of lin's."""
+    campaign = make_campaign(
+        targets=dict.fromkeys(MODELS, "http://127.0.0.1:9/v1"), is_blind=True, authors=[lin], reviewers=[wu]
+    )
+    submit_proposal_of(campaign, lin, "Write a game in which each fault of a classmate scores.")
+    review = claim_review(campaign=campaign, person=wu)
+    assert review is not None
+    draft = start_proposal(campaign=campaign, person=lin)
+    text = write("Write a game in which the shyest guest loses.")
+    (attempt,) = ask_targets(proposal_id=draft.pk, person=lin, text=text, places=[1], send=False)
+    assert attempt.job is not None
+    jobs.cancel(job=attempt.job)
+    Attempt.objects.filter(pk=attempt.pk).update(state=Attempt.State.ANSWERED)
+    AttemptAnswer.objects.create(
+        attempt=attempt,
+        text="Gladly.",
+        served_model=MODELS[0],
+        seconds=1,
+        attempts=1,
+        answered_at=timezone.now(),
+    )
+    return draft, attempt, review
 
 
 def list_slate_paths(held: Assignment, submitted: Assignment, dispute: Assignment) -> list[str]:

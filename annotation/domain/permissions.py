@@ -41,6 +41,15 @@ ASK_ABOUT_ITEMS = Act(N_("ask the managers about an item"), (ANNOTATOR, ADJUDICA
 READ_GUIDELINES = Act(N_("read guidelines"), ROLES)
 SEE_CHARTS = Act(N_("load the picture of a chart"), ROLES)
 
+# Writing prompts.
+FIND_CAMPAIGNS = Act(
+    N_("open the campaigns of which one is a member"), (ANNOTATOR, ADJUDICATOR, MANAGER, RESEARCHER)
+)
+WRITE_PROMPTS = Act(N_("write prompts for a campaign"), (ANNOTATOR, ADJUDICATOR))
+REVIEW_PROMPTS = Act(N_("review the prompts of a campaign"), (ANNOTATOR, ADJUDICATOR))
+READ_CAMPAIGNS = Act(N_("read the board of a campaign"), (MANAGER, RESEARCHER))
+RUN_CAMPAIGNS = Act(N_("make a campaign, set its quotas and name its members"), (MANAGER,))
+
 # Managing.
 READ_DATA = Act(N_("read what a dataset holds"), (MANAGER, RESEARCHER))
 IMPORT_DATA = Act(N_("import data"), (MANAGER,))

@@ -1,4 +1,6 @@
-"""The tables of the benchmark: collecting, runs and their boards, judges, questions with options, what is shown."""
+"""The tables of the benchmark: collecting, runs and their boards, judges, questions with options, what is shown,
+the prompt workbench.
+"""
 
 from benchmark.models.collection import (
     CollectedResponse,
@@ -19,10 +21,31 @@ from benchmark.models.leaderboards import (
     ShareLink,
 )
 from benchmark.models.multiple_choice import ChoiceReport, ParsedAnswer, QuestionVariant
+from benchmark.models.workbench import (
+    AttackMethod,
+    Attempt,
+    AttemptAnswer,
+    Campaign,
+    CampaignMember,
+    CampaignTarget,
+    Proposal,
+    ProposalRevision,
+    Quota,
+    Review,
+    TextBand,
+    TextEmbedding,
+    TextIndex,
+)
 
 __all__ = [
+    "AttackMethod",
+    "Attempt",
+    "AttemptAnswer",
     "BenchmarkRun",
     "BoardPart",
+    "Campaign",
+    "CampaignMember",
+    "CampaignTarget",
     "ChoiceReport",
     "CollectedResponse",
     "CollectionRun",
@@ -40,9 +63,16 @@ __all__ = [
     "ParsedAnswer",
     "PendingRequest",
     "PendingTurn",
+    "Proposal",
+    "ProposalRevision",
     "PublishedTable",
     "QuestionVariant",
+    "Quota",
     "Retraining",
+    "Review",
     "RunItem",
     "ShareLink",
+    "TextBand",
+    "TextEmbedding",
+    "TextIndex",
 ]

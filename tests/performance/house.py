@@ -76,7 +76,7 @@ PRIVATE_WORDS = frozenset(
     ]
 )
 # Columns, fields of forms and of the API, and the placeholders of messages keep the names under which they are stored.
-STORED_FIELDS = frozenset({"again", "among", "given", "others", "said", "why"})
+STORED_FIELDS = frozenset({"again", "among", "given", "others", "said", "taken", "wanted", "why"})
 # Folders that may hold more: helpers of no subject, a module for each file format, a module for each command.
 FLAT = frozenset({"core", "formats", "commands", "migrations"})
 MAX_FILES = 15

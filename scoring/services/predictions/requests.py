@@ -109,6 +109,14 @@ def forget_requests() -> int:
     return forgotten
 
 
+def predict_item(scorer: Scorer, item: PredictionItem) -> dict[str, Any]:
+    """What the scorer says of one item, by criterion, as ``describe_prediction`` does. Call it from a job."""
+    check_ready(scorer)
+    predictor, rows = CachedPredictor(load_scorer(scorer)), PredictionRowBuilder(scorer)
+    criteria: dict[str, Any] = _predict_part(scorer, [item.to_json()], predictor, rows)[0]["criteria"]
+    return criteria
+
+
 def _predict_items(
     scorer: Scorer, items: Sequence[Mapping[str, Any]], context: jobs.JobContext
 ) -> list[dict[str, Any]]:
@@ -116,17 +124,28 @@ def _predict_items(
     results: list[dict[str, Any]] = []
     for start in range(0, len(items), ITEMS_PER_PART):
         context.report(start / len(items), PREDICTING)
-        examples = [_build_example(item) for item in items[start : start + ITEMS_PER_PART]]
-        predictions = predictor.predict(examples)
-        for example in examples:
-            fold, predicted = predictions[example.content_key]
-            criteria = rows.list_criteria(example.dimension)
-            results.append(
-                {
-                    "basis": UNSEEN if fold is None else OUT_OF_FOLD,
-                    "criteria": {name: describe_prediction(scorer, name, predicted) for name in criteria},
-                }
-            )
+        results += _predict_part(scorer, items[start : start + ITEMS_PER_PART], predictor, rows)
+    return results
+
+
+def _predict_part(
+    scorer: Scorer,
+    items: Sequence[Mapping[str, Any]],
+    predictor: CachedPredictor,
+    rows: PredictionRowBuilder,
+) -> list[dict[str, Any]]:
+    examples = [_build_example(item) for item in items]
+    predictions = predictor.predict(examples)
+    results = []
+    for example in examples:
+        fold, predicted = predictions[example.content_key]
+        criteria = rows.list_criteria(example.dimension)
+        results.append(
+            {
+                "basis": UNSEEN if fold is None else OUT_OF_FOLD,
+                "criteria": {name: describe_prediction(scorer, name, predicted) for name in criteria},
+            }
+        )
     return results
 
 
