@@ -7,6 +7,7 @@ else they are; and who reviews in a campaign reads nobody's name in it until it 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 from django.db.models import Count, Q, QuerySet
 
@@ -45,16 +46,26 @@ def find_member(campaign: Campaign, person: Person, role: str) -> CampaignMember
     return CampaignMember.objects.filter(campaign=campaign, person=person, role=role, active=True).first()
 
 
+WITHOUT_ROLE = {
+    CampaignMember.Role.AUTHOR: N_(
+        "You are not among the authors of this campaign, or no longer. Ask a manager."
+    ),
+    CampaignMember.Role.REVIEWER: N_(
+        "You are not among the reviewers of this campaign, or no longer. Ask a manager."
+    ),
+}
+
+
 def get_member(campaign: Campaign, person: Person, role: str) -> CampaignMember:
     """Forbidden to whoever has not this role in the campaign."""
     member = find_member(campaign, person, role)
     if member is None:
-        raise Forbidden(
-            N_("You are not among the authors of this campaign, or no longer. Ask a manager.")
-            if role == CampaignMember.Role.AUTHOR
-            else N_("You are not among the reviewers of this campaign, or no longer. Ask a manager.")
-        )
+        refuse_member(role)
     return member
+
+
+def refuse_member(role: str) -> NoReturn:
+    raise Forbidden(WITHOUT_ROLE[CampaignMember.Role(role)])
 
 
 def hides_targets(campaign: Campaign, person: Person) -> bool:

@@ -20,17 +20,16 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from annotation.core.errors import N_, AssayError, Conflict, InputError
-from annotation.domain.datasets import prompt_key
 from annotation.domain.formats import Source
 from annotation.domain.formats.rows import FileRow
-from annotation.models import Person, Prompt
+from annotation.models import Person
 from annotation.selectors.people import select_people
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.imports.run import lock_dataset
 from annotation.services.people.people import add_person
 from benchmark.domain.workbench.campaigns import MALICE, Classification, QuotaSpec
-from benchmark.domain.workbench.duplicates import compute_bands, compute_exact_digest
+from benchmark.domain.workbench.duplicates import compute_exact_digest
 from benchmark.domain.workbench.formats import ProposalRecord, build_reader, check_known, list_known
 from benchmark.models import (
     AttackMethod,
@@ -39,7 +38,6 @@ from benchmark.models import (
     Proposal,
     ProposalRevision,
     Quota,
-    TextBand,
 )
 from benchmark.selectors.workbench.duplicates import find_near_texts
 from benchmark.selectors.workbench.reviews import classify_revision
@@ -47,6 +45,7 @@ from benchmark.services.workbench.campaigns import add_members, set_quota
 from benchmark.services.workbench.duplicates import index_prompts, index_revisions
 from benchmark.services.workbench.meanings import enqueue_embedding
 from benchmark.services.workbench.proposals import ProposalText, add_revision, check_language
+from benchmark.services.workbench.reviews import create_prompt
 
 CHUNK = 200
 MAX_QUOTED = 60
@@ -324,7 +323,9 @@ class _ProposalIntake:
                 digest=digest,
                 submitted_at=now,
                 decided_at=now if self._accepts else None,
-                prompt=self._make_prompt(proposal, final) if self._accepts else None,
+                prompt=create_prompt(self._campaign, proposal.text, proposal.language, final)
+                if self._accepts
+                else None,
             )
         except IntegrityError as error:  # somebody submitted it at this moment
             raise self._refuse_exact(proposal) from error
@@ -391,25 +392,6 @@ class _ProposalIntake:
             field="prompt",
             dataset=self._campaign.dataset.name,
         )
-
-    def _make_prompt(self, proposal: ProposalRecord, final: Classification) -> Prompt:
-        """Under the prompt's own id, as an accepted proposal has it; the bands of its text are the prompt's."""
-        prompt = Prompt.objects.create(
-            dataset_id=self._campaign.dataset_id,
-            key=prompt_key(proposal.text),
-            text=proposal.text,
-            dimension=final.dimension,
-            subcomponent=final.subcomponent,
-            language=proposal.language,
-            attack_method=final.method,
-            malice=final.malice,
-            source=self._campaign.name,
-        )
-        TextBand.objects.bulk_create(
-            TextBand(dataset_id=self._campaign.dataset_id, band=band, prompt=prompt)
-            for band in compute_bands(proposal.text)
-        )
-        return prompt
 
     def _get_or_make_author(self, proposal: ProposalRecord) -> Person:
         name = proposal.author

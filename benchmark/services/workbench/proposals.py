@@ -35,6 +35,7 @@ from benchmark.models import (
     ProposalRevision,
     Quota,
 )
+from benchmark.selectors.workbench.campaigns import refuse_member
 from benchmark.selectors.workbench.duplicates import NearText, find_near_texts
 from benchmark.services.workbench.duplicates import index_recent_prompts, index_revisions
 from benchmark.services.workbench.meanings import enqueue_embedding
@@ -74,7 +75,9 @@ def read_draft(draft: Mapping[str, Any]) -> ProposalText:
 @transaction.atomic
 def start_proposal(*, campaign: Campaign, person: Person) -> Proposal:
     """A new draft; the empty one that the author has, where there is one."""
-    member = lock_author(campaign, person)
+    member = lock_member(campaign, person, CampaignMember.Role.AUTHOR)
+    if member.joined_at is None:
+        raise Forbidden(N_("Read what the campaign is about and join it first."))
     refuse_closed(member.campaign)
     drafts = Proposal.objects.filter(campaign=campaign, author=person, state=Proposal.State.DRAFT)
     for draft in drafts:
@@ -237,18 +240,16 @@ def free_place(proposal: Proposal) -> None:
         proposal.quota = None
 
 
-def lock_author(campaign: Campaign, person: Person) -> CampaignMember:
-    """The membership of an author who joined, locked; else Forbidden."""
+def lock_member(campaign: Campaign, person: Person, role: str) -> CampaignMember:
+    """The active membership in this role, locked; else Forbidden."""
     member = (
         CampaignMember.objects.select_for_update(of=("self",))
         .select_related("campaign", "campaign__guideline")
-        .filter(campaign=campaign, person=person, role=CampaignMember.Role.AUTHOR, active=True)
+        .filter(campaign=campaign, person=person, role=role, active=True)
         .first()
     )
     if member is None:
-        raise Forbidden(N_("You are not among the authors of this campaign, or no longer. Ask a manager."))
-    if member.joined_at is None:
-        raise Forbidden(N_("Read what the campaign is about and join it first."))
+        refuse_member(role)
     return member
 
 
@@ -265,7 +266,7 @@ def lock_own_proposal(proposal_id: UUID, person: Person) -> Proposal:
         campaign=proposal.campaign_id, person=person, role=CampaignMember.Role.AUTHOR, active=True
     )
     if not is_author.exclude(joined_at=None).exists():
-        raise Forbidden(N_("You are not among the authors of this campaign, or no longer. Ask a manager."))
+        refuse_member(CampaignMember.Role.AUTHOR)
     return proposal
 
 

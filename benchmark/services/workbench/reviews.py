@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from annotation.core.errors import N_, Conflict, Forbidden, NotFound, TooLate, Unprocessable
+from annotation.core.errors import N_, Conflict, NotFound, TooLate, Unprocessable
 from annotation.core.sql import execute
 from annotation.domain.datasets import prompt_key
 from annotation.models import Person, Prompt
@@ -39,7 +39,7 @@ from benchmark.selectors.workbench.reviews import (
     list_claimable,
 )
 from benchmark.services.workbench.duplicates import forget_revisions
-from benchmark.services.workbench.proposals import check_characters, free_place, refuse_closed
+from benchmark.services.workbench.proposals import check_characters, free_place, lock_member, refuse_closed
 
 LEASE = timedelta(hours=1)
 Decision = Review.Decision
@@ -48,7 +48,7 @@ Decision = Review.Decision
 @transaction.atomic
 def claim_review(*, campaign: Campaign, person: Person) -> Review | None:
     """The reviewer's open review, else a claim on the oldest proposal that waits for one; None where none does."""
-    campaign = lock_reviewer(campaign, person).campaign
+    campaign = lock_member(campaign, person, CampaignMember.Role.REVIEWER).campaign
     refuse_closed(campaign)
     now = timezone.now()
     own = Review.objects.filter(
@@ -218,32 +218,37 @@ def _accept(
     proposal: Proposal, revision: ProposalRevision, campaign: Campaign, final: Classification
 ) -> None:
     """Write the prompt into the dataset, once."""
-    key = prompt_key(revision.text)
     _move_place(proposal, campaign, final)
     try:
         with transaction.atomic():
-            proposal.prompt = Prompt.objects.create(
-                dataset_id=campaign.dataset_id,
-                key=key,
-                text=revision.text,
-                dimension=final.dimension,
-                subcomponent=final.subcomponent,
-                language=revision.language,
-                attack_method=final.method,
-                malice=final.malice,
-                source=campaign.name,
-            )
+            proposal.prompt = create_prompt(campaign, revision.text, revision.language, final)
     except IntegrityError as error:
         raise Conflict(
-            N_("The dataset has this prompt meanwhile ({id}); return or reject the proposal."), id=key
+            N_("The dataset has this prompt meanwhile ({id}); return or reject the proposal."),
+            id=prompt_key(revision.text),
         ) from error
     proposal.state, proposal.decided_at = Proposal.State.ACCEPTED, timezone.now()
-    # Under the prompt's own id, whoever indexes the dataset at the same time: one more row does no harm.
     forget_revisions(proposal.revisions.values_list("pk", flat=True))
-    TextBand.objects.bulk_create(
-        TextBand(dataset_id=campaign.dataset_id, band=band, prompt=proposal.prompt)
-        for band in compute_bands(revision.text)
+
+
+def create_prompt(campaign: Campaign, text: str, language: str, final: Classification) -> Prompt:
+    """The prompt with the bands of its text; IntegrityError where the dataset has it."""
+    prompt = Prompt.objects.create(
+        dataset_id=campaign.dataset_id,
+        key=prompt_key(text),
+        text=text,
+        dimension=final.dimension,
+        subcomponent=final.subcomponent,
+        language=language,
+        attack_method=final.method,
+        malice=final.malice,
+        source=campaign.name,
     )
+    # Whoever indexes the dataset at the same time stores them too: a row more does no harm.
+    TextBand.objects.bulk_create(
+        TextBand(dataset_id=campaign.dataset_id, band=band, prompt=prompt) for band in compute_bands(text)
+    )
+    return prompt
 
 
 def _move_place(proposal: Proposal, campaign: Campaign, final: Classification) -> None:
@@ -282,18 +287,6 @@ def _list_methods(campaign: Campaign) -> list[str]:
     return list(AttackMethod.objects.filter(study=campaign.study_id).values_list("name", flat=True))
 
 
-def lock_reviewer(campaign: Campaign, person: Person) -> CampaignMember:
-    member = (
-        CampaignMember.objects.select_for_update(of=("self",))
-        .select_related("campaign__guideline")
-        .filter(campaign=campaign, person=person, role=CampaignMember.Role.REVIEWER, active=True)
-        .first()
-    )
-    if member is None:
-        raise Forbidden(N_("You are not among the reviewers of this campaign, or no longer. Ask a manager."))
-    return member
-
-
 def _lock_own_review(review_id: UUID, person: Person) -> Review:
     review = (
         Review.objects.select_for_update(of=("self",))
@@ -304,5 +297,5 @@ def _lock_own_review(review_id: UUID, person: Person) -> Review:
     )
     if review is None:
         raise NotFound(N_("There is no such review among yours, or your claim has run out."))
-    lock_reviewer(review.revision.proposal.campaign, person)
+    lock_member(review.revision.proposal.campaign, person, CampaignMember.Role.REVIEWER)
     return review
