@@ -40,6 +40,7 @@ from annotation.selectors.batches.monitoring import count_standing_alarms
 from annotation.selectors.guidelines import list_open_notes
 from annotation.selectors.people import list_setup_link_notices
 from benchmark.models import CampaignMember
+from benchmark.selectors.workbench.reviews import count_all_waiting
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
                 partial(_count_for, user, WRITE_GUIDELINES, lambda: list_open_notes(user).count()),
                 _("open notes"),
             ),
+            CAMPAIGNS: (partial(count_all_waiting, user), _("reviews")),
         }
         names = list(visible.values()) if len(visible) > 1 else []
         scope = get_study_scope() or frozenset()

@@ -7,12 +7,13 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
 
 from annotation.core.errors import N_, NotFound
 from annotation.models import AuditEvent, Person
 from annotation.selectors.wellbeing import is_budget_used_up
 from benchmark.domain.workbench.campaigns import Classification
-from benchmark.models import Attempt, Campaign, Proposal, ProposalRevision, Review
+from benchmark.models import Attempt, Campaign, CampaignMember, Proposal, ProposalRevision, Review
 from benchmark.models.workbench import FIRST, SECOND
 
 MAX_LISTED = 100
@@ -49,6 +50,19 @@ def list_claimable(
 
 def count_waiting(campaign: Campaign, person: Person, now: datetime) -> int:
     return _list_waiting(campaign, person, now).count()
+
+
+def count_all_waiting(person: Person) -> int:
+    """In all open campaigns in which the person reviews."""
+    members = CampaignMember.objects.filter(
+        person=person,
+        role=CampaignMember.Role.REVIEWER,
+        active=True,
+        campaign__state=Campaign.State.OPEN,
+    )
+    campaigns = Campaign.objects.select_related("guideline").filter(pk__in=members.values("campaign"))
+    now = timezone.now()
+    return sum(count_waiting(campaign, person, now) for campaign in campaigns)
 
 
 def _list_waiting(campaign: Campaign, person: Person, now: datetime) -> QuerySet[Proposal]:

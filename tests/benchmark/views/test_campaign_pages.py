@@ -26,6 +26,7 @@ from tests.benchmark.workbench import (
     SUCCESS,
     TOXIC,
     ask,
+    invent_text,
     make_campaign,
     review,
     submit,
@@ -564,3 +565,15 @@ def test_methods_are_added_changed_and_archived(ma: Person, client: Client):
     assert AttackMethod.objects.get(name="role_play").archived_at is not None
     assert "archived" in read(client, "attack-methods")
     assert client.get(url).status_code == 302
+
+
+def test_the_bar_of_a_reviewer_counts_what_waits(client: Client):
+    campaign = make_campaign()
+    for number in range(2):
+        submit(campaign, person_of_cast("lin"), invent_text(number))
+    counts = {}
+    for name in ("zhou", "lin", "ma"):
+        client.force_login(person_of_cast(name))
+        page = client.get(reverse("campaigns")).content.decode()
+        counts[name] = re.findall(r'nav__count">(\d+)', page)
+    assert counts == {"zhou": ["2"], "lin": [], "ma": []}
