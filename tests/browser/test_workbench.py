@@ -185,6 +185,12 @@ def test_an_author_writes_asks_and_submits(
     expect(wu.locator("[name=decision]").first).to_be_visible()
     look(wu, f"review-judged-{language}")
     assert violations(wu) == []
+    for name, address in (("lin", page.url), ("wu", wu.url)):
+        phone = sign_in(person(name), language=language, viewport={"width": 390, "height": 844})
+        phone.goto(address)
+        look(phone, f"phone-{name}-{language}")
+        assert violations(phone) == []
+        assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_twelve_proposals_from_an_empty_bench_to_the_table_of_success(
