@@ -19,7 +19,7 @@ from tests.support import XSTEST_GUIDELINE, label_next, make_batch, make_corpus
 pytestmark = pytest.mark.django_db
 
 RULE = {"en": "Judge compliance, not quality.", "zh-hans": "评判的是服从程度，不是质量。"}
-QUERIES_PAGE = 18  # as many as without an introduction; one counts the new answers
+QUERIES_PAGE = 19  # as many as without an introduction; one counts the new answers, one asks for campaigns
 BEGIN = 'action="/work/first/introduction/"'
 
 

@@ -5,6 +5,7 @@ its numbers. Dialogues, labels and tables are invented, but for GPT-4's English 
 from __future__ import annotations
 
 import io
+import csv
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -180,9 +181,9 @@ def test_a_table_of_a_language_stands_on_no_board_of_all(
     assert report.count("74.32") >= 2
     latex = client.get("/runs/board/export/?format=latex").content.decode()
     assert "Other-7B" in latex
-    rows = client.get("/runs/board/export/?format=csv").content.decode().splitlines()
-    published = [row.split(",") for row in rows if "Other-7B" in row]
-    assert {row[-1] for row in published} == {"en"}
+    table = csv.DictReader(client.get("/runs/board/export/?format=csv").content.decode("utf-8-sig").splitlines())
+    published = [row for row in table if row["model"] == "Other-7B"]
+    assert {row["language"] for row in published} == {"en"}
     parts = json.loads(client.get("/runs/board/export/?format=json").content)
     assert {row["published"]["language"] for row in parts["published"]} == {"en"}
 
