@@ -63,7 +63,8 @@ def make_campaign(
     authors = [person(each) for each in AUTHORS] if authors is None else authors
     reviewers = [person(each) for each in REVIEWERS] if reviewers is None else reviewers
     for each in [*authors, *reviewers]:
-        add_role(each, "annotator")
+        if not each.study_memberships.filter(role__in=("annotator", "adjudicator")).exists():
+            add_role(each, "annotator")
     campaign = create_campaign(
         CampaignSpec(
             name=name,

@@ -49,8 +49,8 @@ def methods(request: HttpRequest) -> HttpResponse:
     return _show_methods(request, MethodForm())
 
 
-@post_form("attack-methods")
 @act_required(RUN_CAMPAIGNS)
+@post_form("attack-methods")
 def save_method(request: HttpRequest) -> HttpResponse:
     """Add a method (``new``), change one, or archive it (``archived=1``) with the texts that it has."""
     form, is_new = MethodForm(request.POST), "new" in request.POST

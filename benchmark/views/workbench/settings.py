@@ -39,8 +39,8 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
     return _show_settings(request, get_campaign(person_of(request), name))
 
 
-@post_form("campaign-settings")
 @act_required(RUN_CAMPAIGNS)
+@post_form("campaign-settings")
 def set_campaign_state(request: HttpRequest, name: str) -> HttpResponse:
     """Open, pause or close; closing takes ``confirmed``, for it cannot be undone."""
     own_campaign, state = get_campaign(person_of(request), name), request.POST.get("state", "")
@@ -55,8 +55,8 @@ def set_campaign_state(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("campaign-settings", name)
 
 
-@post_form("campaign-settings")
 @act_required(RUN_CAMPAIGNS)
+@post_form("campaign-settings")
 def add_campaign_members(request: HttpRequest, name: str) -> HttpResponse:
     """Add people in the role that ``role`` names."""
     own_campaign, role = get_campaign(person_of(request), name), request.POST.get("role", "")
@@ -73,8 +73,8 @@ def add_campaign_members(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("campaign-settings", name)
 
 
-@post_form("campaign-settings")
 @act_required(RUN_CAMPAIGNS)
+@post_form("campaign-settings")
 def remove_campaign_member(request: HttpRequest, name: str) -> HttpResponse:
     own_campaign = get_campaign(person_of(request), name)
     person = get_person(request.POST.get("person", ""))
@@ -85,8 +85,8 @@ def remove_campaign_member(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("campaign-settings", name)
 
 
-@post_form("campaign-settings")
 @act_required(RUN_CAMPAIGNS)
+@post_form("campaign-settings")
 def set_campaign_quota(request: HttpRequest, name: str) -> HttpResponse:
     """Save the cells of the table that were changed."""
     own_campaign = get_campaign(person_of(request), name)

@@ -4,8 +4,8 @@ its numbers. Dialogues, labels and tables are invented, but for GPT-4's English 
 
 from __future__ import annotations
 
-import io
 import csv
+import io
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -181,7 +181,9 @@ def test_a_table_of_a_language_stands_on_no_board_of_all(
     assert report.count("74.32") >= 2
     latex = client.get("/runs/board/export/?format=latex").content.decode()
     assert "Other-7B" in latex
-    table = csv.DictReader(client.get("/runs/board/export/?format=csv").content.decode("utf-8-sig").splitlines())
+    table = csv.DictReader(
+        client.get("/runs/board/export/?format=csv").content.decode("utf-8-sig").splitlines()
+    )
     published = [row for row in table if row["model"] == "Other-7B"]
     assert {row["language"] for row in published} == {"en"}
     parts = json.loads(client.get("/runs/board/export/?format=json").content)
