@@ -13,8 +13,8 @@ from django.db.models import Count, Q, QuerySet
 
 from annotation.core.errors import N_, Forbidden, NotFound
 from annotation.domain.permissions import READ_CAMPAIGNS
-from annotation.models import Person
-from annotation.selectors.access import may
+from annotation.models import Person, Task
+from annotation.selectors.access import may, sealed_batches
 from benchmark.models import (
     AttackMethod,
     Campaign,
@@ -69,7 +69,12 @@ def refuse_member(role: str) -> NoReturn:
 
 
 def hides_targets(campaign: Campaign, person: Person) -> bool:
-    """Whether the person knows the targets by letters alone."""
+    """Whether the person knows the targets by letters alone: a member of a blind campaign that is not closed, and who
+    judges responses of one of these models blind now.
+    """
+    models = campaign.campaigntargets.values("model")
+    if Task.objects.filter(batch__in=sealed_batches(person), response__model__in=models).exists():
+        return True
     if not campaign.is_blind or campaign.state == Campaign.State.CLOSED:
         return False
     return CampaignMember.objects.filter(campaign=campaign, person=person).exists()
