@@ -18,7 +18,7 @@ from benchmark.views.leaderboards import cells, matrix, runs
 from benchmark.views.leaderboards.reports import exports
 from benchmark.views.multiple_choice import comparison, reports
 from benchmark.views.multiple_choice import exports as multiple_choice_exports
-from benchmark.views.workbench import bench, board, campaigns, methods, reviews, settings
+from benchmark.views.workbench import bench, board, campaigns, methods, proposals, reviews, settings
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pipeline/", pipeline.pipeline, name="pipeline"),
@@ -120,8 +120,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("campaigns/-/bench/<uuid:proposal_id>/submit/", bench.submit, name="bench-submit"),
     path("campaigns/-/bench/<uuid:proposal_id>/discard/", bench.discard, name="bench-discard"),
     path("campaigns/<name:name>/", board.campaign, name="campaign"),
-    path("campaigns/<name:name>/proposals/", board.proposals, name="campaign-proposals"),
-    path("campaigns/<name:name>/proposals/<uuid:proposal_id>/", board.proposal, name="campaign-proposal"),
+    path("campaigns/<name:name>/proposals/", proposals.proposals, name="campaign-proposals"),
+    path("campaigns/<name:name>/proposals/<uuid:proposal_id>/", proposals.proposal, name="campaign-proposal"),
     path("campaigns/<name:name>/settings/", settings.settings, name="campaign-settings"),
     path("campaigns/<name:name>/settings/state/", settings.set_campaign_state, name="campaign-state"),
     path("campaigns/<name:name>/settings/members/", settings.add_campaign_members, name="campaign-members"),

@@ -21,6 +21,7 @@ from benchmark.models.leaderboards import (
     ShareLink,
 )
 from benchmark.models.multiple_choice import ChoiceReport, ParsedAnswer, QuestionVariant
+from benchmark.models.texts import TextBand, TextEmbedding, TextIndex
 from benchmark.models.workbench import (
     AttackMethod,
     Attempt,
@@ -32,9 +33,6 @@ from benchmark.models.workbench import (
     ProposalRevision,
     Quota,
     Review,
-    TextBand,
-    TextEmbedding,
-    TextIndex,
 )
 
 __all__ = [

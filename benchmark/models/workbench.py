@@ -395,8 +395,9 @@ class AttemptAnswer(EndpointOrigin):
 
 class Review(models.Model):
     """A reviewer's own dimension, method and malice of a revision, given before the author's are shown, and then the
-    decision. It is claimed with a lease until it is judged. ``author`` is the proposal's: the database refuses a review
-    by its author.
+    decision. It is claimed with a lease. A claim that is given back or runs out before it is judged is deleted; after
+    that it has ``ended_at`` and stays, because its reviewer knows what the author says and may not judge once more.
+    ``author`` is the proposal's: the database refuses a review by its author.
     """
 
     class Decision(models.TextChoices):
@@ -426,6 +427,7 @@ class Review(models.Model):
     decision = models.CharField(_("decision"), max_length=6, choices=Decision, blank=True)
     reason = models.TextField(_("reason"), blank=True)
     decided_at = models.DateTimeField(_("decided"), null=True, blank=True)
+    ended_at = models.DateTimeField(_("claim ended"), null=True, blank=True)
 
     objects = StudyOfRevisionManager()
 
@@ -434,86 +436,17 @@ class Review(models.Model):
         verbose_name_plural = _("reviews")
         ordering = ["revision", "slot"]
         constraints = [
-            models.UniqueConstraint(fields=["revision", "slot"], name="review_once_per_slot"),
+            models.UniqueConstraint(
+                fields=["revision", "slot"], condition=Q(ended_at=None), name="review_once_per_slot"
+            ),
             models.UniqueConstraint(fields=["revision", "reviewer"], name="review_once_per_reviewer"),
             models.CheckConstraint(condition=Q(slot__in=[FIRST, SECOND]), name="review_slot_in_range"),
             models.CheckConstraint(condition=~Q(reviewer=F("author")), name="review_never_by_the_author"),
             models.CheckConstraint(
-                condition=Q(decision="") | Q(judged_at__isnull=False), name="review_judged_before_decided"
+                condition=Q(decision="") | Q(judged_at__isnull=False, ended_at=None),
+                name="review_judged_before_decided",
             ),
         ]
 
     def __str__(self) -> str:
         return f"{self.revision_id}/{self.slot}"
-
-
-class TextBand(models.Model):
-    """A band of the signature of a text (benchmark/domain/workbench/duplicates.py): of a prompt of the dataset, or of
-    a submitted revision for it. Texts that share a band are compared.
-    """
-
-    dataset = models.ForeignKey(Dataset, models.CASCADE, related_name="+", db_index=False)
-    band = models.BigIntegerField(_("band"))
-    prompt = models.ForeignKey(Prompt, models.CASCADE, null=True, related_name="+")
-    revision = models.ForeignKey(ProposalRevision, models.CASCADE, null=True, related_name="+")
-
-    class Meta:
-        verbose_name = _("band of a text")
-        verbose_name_plural = _("bands of texts")
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(prompt__isnull=False, revision__isnull=True)
-                | Q(prompt__isnull=True, revision__isnull=False),
-                name="text_band_of_one_text",
-            )
-        ]
-        indexes = [models.Index(fields=["dataset", "band"], name="text_band_by_dataset")]
-
-    def __str__(self) -> str:
-        return f"{self.dataset_id}/{self.band}"
-
-
-class TextEmbedding(models.Model):
-    """The embedding of a text by an encoder: of a prompt of the dataset, or of a submitted revision for it.
-
-    ``encoder`` is the sha256 of the encoder's folder, ``vector`` the little-endian float32 numbers.
-    """
-
-    dataset = models.ForeignKey(Dataset, models.CASCADE, related_name="+", db_index=False)
-    prompt = models.ForeignKey(Prompt, models.CASCADE, null=True, related_name="+", db_index=False)
-    revision = models.ForeignKey(
-        ProposalRevision, models.CASCADE, null=True, related_name="+", db_index=False
-    )
-    encoder = models.CharField(max_length=64)
-    vector = models.BinaryField()
-
-    class Meta:
-        verbose_name = _("embedding of a text")
-        verbose_name_plural = _("embeddings of texts")
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(prompt__isnull=False, revision__isnull=True)
-                | Q(prompt__isnull=True, revision__isnull=False),
-                name="text_embedding_of_one_text",
-            ),
-            models.UniqueConstraint(fields=["prompt", "encoder"], name="text_embedding_once_per_prompt"),
-            models.UniqueConstraint(fields=["revision", "encoder"], name="text_embedding_once_per_revision"),
-        ]
-        indexes = [models.Index(fields=["dataset", "encoder"], name="text_embedding_by_dataset")]
-
-    def __str__(self) -> str:
-        return f"{self.dataset_id}/{self.pk}"
-
-
-class TextIndex(models.Model):
-    """Up to which prompt, by its id, the bands of the dataset's prompts are stored."""
-
-    dataset = models.OneToOneField(Dataset, models.CASCADE, primary_key=True, related_name="+")
-    last_prompt = models.BigIntegerField(default=0)
-
-    class Meta:
-        verbose_name = _("index of texts")
-        verbose_name_plural = _("indexes of texts")
-
-    def __str__(self) -> str:
-        return f"{self.dataset_id}: {self.last_prompt}"

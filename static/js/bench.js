@@ -31,10 +31,11 @@
     keep.put(place(), JSON.stringify({ at: Date.now(), saved: form().dataset.saved, body: body().toString() }));
   }
 
-  // What the browser has and the server has not, as after a crash or offline.
+  // What the browser has and the server has not, as after a crash or offline; what was saved later elsewhere is newer.
   function restore() {
     const kept = keep.json(place());
-    if (!kept || kept.saved !== form().dataset.saved) return keep.drop(place());
+    const isNewer = kept && (kept.saved === form().dataset.saved || kept.at > Date.parse(form().dataset.saved));
+    if (!isNewer) return keep.drop(place());
     const values = new URLSearchParams(kept.body);
     for (const field of form().elements) {
       if (!field.name || field.type === "hidden" || field.name === "target") continue;
@@ -110,6 +111,8 @@
     if (!response) return shell.notice("notice-offline");
     const isPart = response.ok || response.status === 422;
     if (!isPart || shell.problem(response) === "notice-signed-out") return shell.notice(shell.problem(response));
+    const at = response.headers.get("Assay-Saved"); // asking saves the draft too
+    if (at && form()) form().dataset.saved = at;
     shell.takeBack();
     showAnswers(await response.text());
   }

@@ -186,7 +186,14 @@ def _check_proposals(proposals: Sequence[Proposal], revisions: Mapping[Any, list
 
 def _check_reviews(proposals: Sequence[Proposal], revisions: Mapping[Any, list[ProposalRevision]]) -> None:
     reviews: dict[tuple[int, int], Review] = {}
+    judged: set[tuple[int, int]] = set()
     for review in Review.objects.select_related("revision__proposal", "revision__method", "method"):
+        assert (review.revision_id, review.reviewer_id) not in judged
+        judged.add((review.revision_id, review.reviewer_id))
+        if review.ended_at is not None:
+            assert review.judged_at is not None
+            assert review.decision == ""
+            continue
         assert review.reviewer_id != review.author_id == review.revision.proposal.author_id
         assert (review.revision_id, review.slot) not in reviews
         assert review.decision == "" or review.judged_at is not None

@@ -193,6 +193,23 @@ def test_an_author_writes_asks_and_submits(
         assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_what_is_typed_after_asking_outlives_a_crash(sign_in: SignIn, campaign: Campaign) -> None:
+    page = open_bench(sign_in, "lin", campaign)
+    at(page, page.locator("main form button.button--primary"))
+    press(page, "Enter")
+    page.locator("#cell").select_option(index=1)
+    at(page, page.locator("#text"))
+    page.keyboard.type("One")
+    press(page, "Control+Enter")
+    expect(page.locator("[data-answer]")).to_have_count(2)
+    page.context.route("**/draft/", lambda route: route.abort())
+    at(page, page.locator("#text"))
+    press(page, "End")
+    page.keyboard.type(" and more")
+    page.reload()
+    expect(page.locator("#text")).to_have_value("One and more")
+
+
 def test_twelve_proposals_from_an_empty_bench_to_the_table_of_success(
     sign_in: SignIn, violations: Violations, worker: None, campaign: Campaign
 ) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument, Metric
@@ -30,27 +31,30 @@ class MatrixNumber:
     n: int | None
     is_compared: bool
 
+    @property
+    def statistic(self) -> dict[str, float | None]:
+        return {"value": self.value, "low": self.low, "high": self.high}
+
     def to_json(self) -> dict[str, Any]:
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "n": self.n,
-            "compared": self.is_compared,
-        }
+        return {**self.statistic, "n": self.n, "compared": self.is_compared}
 
 
 @dataclass(frozen=True)
 class MatrixColumn:
-    """One number of every model of a board: of ``metric``, overall (``scope`` None) or in its first dimension."""
+    """One number of every model of a board: of ``metric``, overall (``scope`` None), else in the first of its
+    dimensions.
+    """
 
     metric: Metric
     scope: str | None
     numbers: Mapping[str, MatrixNumber]
 
     @classmethod
-    def build(cls, metric: Metric, scope: str | None, rows: Iterable[Mapping[str, Any]]) -> MatrixColumn:
+    def build(
+        cls, document: GuidelineDocument, metric: Metric, rows: Iterable[Mapping[str, Any]]
+    ) -> MatrixColumn:
         """``rows`` are those of a board; a model without the number is left out."""
+        scope = None if metric.overall != "none" else list_metric_scopes(document, metric)[0]
         numbers = {
             row["model"]: number for row in rows if (number := _read_number(metric, scope, row)) is not None
         }
@@ -64,11 +68,6 @@ class MatrixColumn:
             for model, number in self.numbers.items()
             if number.is_compared
         }
-
-
-def find_column_scope(document: GuidelineDocument, metric: Metric) -> str | None:
-    """Where a board has the one number of a metric: overall (None), else in the first of its columns."""
-    return None if metric.overall != "none" else list_metric_scopes(document, metric)[0]
 
 
 def choose_metric(document: GuidelineDocument, name: str) -> Metric:
@@ -111,12 +110,9 @@ def correlate_columns(columns: Sequence[MatrixColumn]) -> list[BoardCorrelation]
     """Each two of them once."""
     merits = [column.merits for column in columns]
     correlations = []
-    for first in range(len(columns)):
-        for second in range(first + 1, len(columns)):
-            figures = correlate_numbers(merits[first], merits[second], min_models=MIN_CORRELATED)
-            correlations.append(
-                BoardCorrelation(first=first, second=second, n=figures["n"], **figures["spearman"])
-            )
+    for first, second in combinations(range(len(columns)), 2):
+        figures = correlate_numbers(merits[first], merits[second], min_models=MIN_CORRELATED)
+        correlations.append(BoardCorrelation(first, second, figures["n"], **figures["spearman"]))
     return correlations
 
 

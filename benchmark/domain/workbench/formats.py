@@ -36,13 +36,14 @@ COLUMN_NAMES: Mapping[str, Sequence[str]] = MappingProxyType(
     {
         "author": ("author", "writer", "作者", "撰写人", "撰写者", "出题人"),
         "method": ("method", "方法", "手法"),
-        "malice": ("malice", "恶意", "恶意类型"),
         "rationale": ("rationale", "reason", "why", "理由", "说明"),
         "duplicate_reason": ("duplicate_reason", "不重复的理由"),
         "state": ("state", "状态"),
     }
 )
-"""What the columns of a table are called that hold what a proposal has beside its prompt."""
+"""What the columns of a table are called that hold what a proposal has beside its prompt, as tables of prompts have it
+(its malice too).
+"""
 EXPORTED = frozenset(
     {"campaign", "prompt_id", "final", "nearness", "near_meanings", "revisions", "attempts", "reviews"}
 )
@@ -95,9 +96,23 @@ def build_reader(name: str, columns: Mapping[str, str] | None = None) -> Reader[
     )
 
 
-def recognise_format(source: Source) -> str:
+def choose_format(source: Source, name: str | None, columns: Mapping[str, str]) -> str:
+    """The format that was named, else as the content shows it. AssayError where something was said of the columns of a
+    format that has its own.
+    """
+    is_stated = source.options.is_stated or bool(columns)
+    format_name = name or (TABLE if is_stated else _recognise_format(source))
+    if is_stated and format_name != TABLE:
+        raise AssayError(
+            N_("The format {format} has its own fields; leave --format out to say what columns are."),
+            format=format_name,
+        )
+    return format_name
+
+
+def _recognise_format(source: Source) -> str:
     """``jsonl`` where each line is an object with a prompt, as exported files are; else a table."""
-    if is_table(source) or source.options.is_stated or is_array(source):
+    if is_table(source) or is_array(source):
         return TABLE
     try:
         first = next(json_rows(source.reopen()), None)
@@ -164,15 +179,14 @@ def _list_left_out(row: FileRow) -> Iterator[str]:
 
 def _parse_proposal(row: FileRow, *, form: Format) -> Iterator[ProposalRecord]:
     prompt = next(iter(form.prompt_reader().parse(row)))
-    text = row.text("prompt", longest=MAX_TEXT_CHARACTERS)
     yield ProposalRecord(
         row=row,
-        text=text,
+        text=row.text("prompt", longest=MAX_TEXT_CHARACTERS),
         classification=Classification(
             dimension=prompt.dimension,
             subcomponent=prompt.subcomponent,
             method=row.optional("method") or prompt.attack_method or "",
-            malice=_read_malice(row),
+            malice=prompt.malice,
         ),
         language=prompt.language,
         author=row.optional_name("author") or "",
@@ -183,22 +197,10 @@ def _parse_proposal(row: FileRow, *, form: Format) -> Iterator[ProposalRecord]:
     )
 
 
-def _read_malice(row: FileRow) -> str:
-    malice = find_malice(row.optional("malice"))
-    if malice is None:
-        raise row.error(N_("say whether the malice is explicit or implicit."), field="malice")
-    return malice
-
-
 def _read_state(row: FileRow) -> str:
     state = row.optional("state").strip()
-    if state and state not in STATES:
-        raise row.error(
-            N_("{found} is not known; write one of {known}."),
-            field="state",
-            found=repr(state),
-            known=", ".join(STATES),
-        )
+    if state:
+        check_known(row, "state", state, STATES)
     return state
 
 
@@ -212,11 +214,14 @@ def _read_final(row: FileRow) -> Classification | None:
             field="final",
         )
     part = FileRow(row.file, row.line, fields, within="final.")
+    malice = find_malice(part.optional("malice"))
+    if malice is None:
+        raise part.error(N_("say whether the malice is explicit or implicit."), field="malice")
     return Classification(
         dimension=part.optional("dimension"),
         subcomponent=part.optional("subcomponent"),
         method=part.text("method"),
-        malice=_read_malice(part),
+        malice=malice,
     )
 
 

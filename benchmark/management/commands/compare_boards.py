@@ -46,7 +46,7 @@ class Command(AssayCommand):
         self.stdout.write("")
         for line in format_table(rows):
             self.stdout.write(line)
-        if any(not number.is_compared for board in boards for number in board.column.numbers.values()):
+        if self.matrix.has_predicted:
             self.stdout.write("in brackets: predicted by a scorer, not compared, and not correlated")
         if data["correlations"]:
             self._show_correlations(data["correlations"])
@@ -74,10 +74,9 @@ class Command(AssayCommand):
 def _describe_board(board: MatrixBoard) -> str:
     kind = "published table" if board.table is not None else "run"
     metric = board.column.metric
-    of = [part for part in (board.dataset, board.collection, board.language) if part]
     number = metric.name if board.column.scope is None else f"{metric.name} of {board.column.scope}"
     better = ", lower is better" if metric.better == "lower" else ""
-    return f"{kind} {board.name}: {number}{better}; {board.guideline} on {' / '.join(of) or UNDEFINED}"
+    return f"{kind} {board.name}: {number}{better}; {board.guideline} on {board.origin or UNDEFINED}"
 
 
 def _format_number(board: MatrixBoard, number: MatrixNumber | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from annotation.domain.formats import ReadOptions, Source
 from annotation.management.base import AssayCommand
 from benchmark.domain.workbench.campaigns import MALICE
-from benchmark.domain.workbench.formats import COLUMN_NAMES, FORMATS, recognise_format
+from benchmark.domain.workbench.formats import COLUMN_NAMES, FORMATS, choose_format
 from benchmark.management.campaigns import get_named_campaign
 from benchmark.services.workbench.imports import ProposalDefaults, import_proposals
 
@@ -71,7 +71,7 @@ class Command(AssayCommand):
                 report = import_proposals(
                     campaign=campaign,
                     source=source,
-                    format_name=options["format"] or recognise_format(source),
+                    format_name=choose_format(source, options["format"], own),
                     columns=own,
                     defaults=defaults,
                     accepted=options["accepted"],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
-from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
 from annotation.selectors.guidelines import get_guideline
 from benchmark.domain.leaderboards.matrix import (
@@ -15,7 +15,6 @@ from benchmark.domain.leaderboards.matrix import (
     MatrixColumn,
     choose_metric,
     correlate_columns,
-    find_column_scope,
     list_models,
 )
 from benchmark.models import BenchmarkRun, PublishedTable
@@ -42,6 +41,11 @@ class MatrixBoard:
     run: BenchmarkRun | None = None
     table: PublishedTable | None = None
 
+    @property
+    def origin(self) -> str:
+        """Whose responses to what it is of."""
+        return " / ".join(filter(None, (self.dataset, self.collection, self.language)))
+
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "run" if self.table is None else "published",
@@ -60,15 +64,22 @@ class MatrixBoard:
 
 @dataclass(frozen=True)
 class BoardMatrix:
-    """``models`` by ``boards``. ``metrics`` are the names of those that any of the boards has, ``sealed`` how many
-    boards and tables the reader may not open yet.
+    """``models`` by ``boards``. ``metrics`` are those that any of the boards has, by name, each as the first of them
+    declares it; ``sealed`` is how many boards and tables the reader may not open yet.
     """
 
     boards: tuple[MatrixBoard, ...]
     models: tuple[str, ...]
     correlations: tuple[BoardCorrelation, ...]
-    metrics: dict[str, GuidelineDocument]
+    metrics: dict[str, Metric]
     sealed: int
+
+    @property
+    def has_predicted(self) -> bool:
+        """Whether any number is predicted, and so not compared."""
+        return any(
+            not number.is_compared for board in self.boards for number in board.column.numbers.values()
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The document that ``compare_boards --json`` prints."""
@@ -98,10 +109,10 @@ def build_matrix(person: Person | None, metric: str = "", *, with_published: boo
     runs, sealed_runs = _list_latest_runs(person)
     tables, sealed_tables = _list_tables(person) if with_published else ([], 0)
     documents = [run.scorer.guideline.document for run in runs] + [document for _table, document in tables]
-    metrics: dict[str, GuidelineDocument] = {}
+    metrics: dict[str, Metric] = {}
     for document in documents:
-        for own in document.metrics:
-            metrics.setdefault(own.name, document)
+        for declared in document.metrics:
+            metrics.setdefault(declared.name, declared)
     if metric and metric not in metrics:
         raise AssayError(
             N_("No board has the metric {metric}; choose one of: {known}."),
@@ -135,9 +146,9 @@ def _list_latest_runs(person: Person | None) -> tuple[list[BenchmarkRun], int]:
         key = row.run.scorer.guideline.name, row.run.dataset_id
         if latest.get(key) is None:
             latest[key] = None if row.sealed else row.run
-    opened_runs = [run.pk for run in latest.values() if run is not None]
-    with_boards = list_runs().in_bulk(opened_runs)
-    return [with_boards[pk] for pk in opened_runs], len(latest) - len(opened_runs)
+    opened = [run.pk for run in latest.values() if run is not None]
+    with_boards = list_runs().in_bulk(opened)
+    return [with_boards[pk] for pk in opened], len(latest) - len(opened)
 
 
 def _list_tables(person: Person | None) -> tuple[list[tuple[PublishedTable, GuidelineDocument]], int]:
@@ -155,9 +166,8 @@ def _list_tables(person: Person | None) -> tuple[list[tuple[PublishedTable, Guid
 
 def _build_run(run: BenchmarkRun, metric: str) -> MatrixBoard:
     document = run.scorer.guideline.document
-    own = choose_metric(document, metric)
     return MatrixBoard(
-        MatrixColumn.build(own, find_column_scope(document, own), list_board_rows(run)),
+        MatrixColumn.build(document, choose_metric(document, metric), list_board_rows(run)),
         document,
         run.name,
         str(run.scorer.guideline),
@@ -172,8 +182,8 @@ def _build_table(table: PublishedTable, document: GuidelineDocument, metric: str
     """By the first metric that it has a number of, where it has none of what is asked for."""
     rows = build_table_rows(table, document)
     columns = [
-        MatrixColumn.build(own, find_column_scope(document, own), rows)
-        for own in [choose_metric(document, metric), *document.metrics]
+        MatrixColumn.build(document, candidate, rows)
+        for candidate in [choose_metric(document, metric), *document.metrics]
     ]
     return MatrixBoard(
         next((column for column in columns if column.numbers), columns[0]),

@@ -21,7 +21,7 @@ from annotation.models import Person, Task
 from annotation.selectors.access import record_openings, sealed_datasets
 from benchmark.models import Attempt, Campaign, CampaignMember, Proposal, ProposalRevision, Quota, Review
 from benchmark.selectors.workbench.bench import may_read_predictions
-from benchmark.selectors.workbench.campaigns import hides_authors, hides_targets, list_targets
+from benchmark.selectors.workbench.campaigns import hides_authors, hides_targets, judges_targets, list_targets
 from benchmark.selectors.workbench.report import list_campaign_batches, list_proposals
 from benchmark.selectors.workbench.reviews import count_waiting
 
@@ -80,11 +80,13 @@ class CampaignView:
     hides_targets: bool
     hides_authors: bool
     hides_predictions: bool
+    judges_targets: bool
     judges: bool
+    """Whether they judge responses to the dataset's prompts blind: they read no answer and no level."""
 
     @property
     def names_targets(self) -> bool:
-        return not (self.hides_targets or self.judges)
+        return not self.hides_targets
 
 
 def open_campaign(campaign: Campaign, reader: Person) -> CampaignView:
@@ -93,6 +95,7 @@ def open_campaign(campaign: Campaign, reader: Person) -> CampaignView:
         hides_targets=hides_targets(campaign, reader),
         hides_authors=hides_authors(campaign, reader),
         hides_predictions=not may_read_predictions(campaign, reader),
+        judges_targets=judges_targets(campaign, reader),
         judges=sealed_datasets(reader).filter(pk=campaign.dataset_id).exists(),
     )
     if not view.judges:
@@ -245,5 +248,6 @@ def list_shown_reviews(
         review
         for review in revision.reviews.all()
         if review.judged_at is not None
+        and review.ended_at is None
         and (not view.hides_authors or review.reviewer_id == reader.pk or review.decision)
     ]

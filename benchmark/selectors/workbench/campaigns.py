@@ -70,14 +70,20 @@ def refuse_member(role: str) -> NoReturn:
 
 def hides_targets(campaign: Campaign, person: Person) -> bool:
     """Whether the person knows the targets by letters alone: a member of a blind campaign that is not closed, and who
-    judges responses of one of these models blind now.
+    ``judges_targets``.
     """
-    models = campaign.campaigntargets.values("model")
-    if Task.objects.filter(batch__in=sealed_batches(person), response__model__in=models).exists():
+    if judges_targets(campaign, person):
         return True
     if not campaign.is_blind or campaign.state == Campaign.State.CLOSED:
         return False
     return CampaignMember.objects.filter(campaign=campaign, person=person).exists()
+
+
+def judges_targets(campaign: Campaign, person: Person) -> bool:
+    """Whether the person judges responses of these models, or to the dataset's prompts, blind now."""
+    of_targets = Q(response__model__in=campaign.campaigntargets.values("model"))
+    of_dataset = Q(response__prompt__dataset=campaign.dataset_id)
+    return Task.objects.filter(of_targets | of_dataset, batch__in=sealed_batches(person)).exists()
 
 
 def hides_authors(campaign: Campaign, person: Person) -> bool:

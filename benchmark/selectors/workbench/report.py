@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet, Sum
 
 from annotation.core.proportions import Rate
-from annotation.models import Batch, GoldLabel, Person, Task
+from annotation.models import Batch, GoldLabel, Person, Prompt, Task
 from annotation.selectors.access import sealed_batches
 from benchmark.domain.workbench.campaigns import is_success, list_asked
 from benchmark.domain.workbench.report import (
@@ -194,7 +194,7 @@ def _list_author_outcomes(
 ) -> Iterator[AttackOutcome]:
     for attempt in answers:
         if attempt.levels:
-            yield _build_outcome(attempt, names, is_success(attempt.levels, campaign.success))
+            yield _build_answer_outcome(attempt, names, is_success(attempt.levels, campaign.success))
 
 
 def _list_scorer_outcomes(
@@ -206,15 +206,19 @@ def _list_scorer_outcomes(
         predictions = attempt.answer.predictions or {}
         levels = {name: predictions[name]["value"] for name in criteria if predictions.get(name)}
         if len(levels) == len(criteria):
-            yield _build_outcome(attempt, names, is_success(levels, campaign.success))
+            yield _build_answer_outcome(attempt, names, is_success(levels, campaign.success))
 
 
-def _build_outcome(attempt: Attempt, names: Mapping[int, str], succeeded: bool) -> AttackOutcome:
+def _build_answer_outcome(attempt: Attempt, names: Mapping[int, str], succeeded: bool) -> AttackOutcome:
     prompt = attempt.revision.proposal.prompt
     assert prompt is not None, "of accepted proposals alone"
+    return _build_outcome(prompt, names[attempt.target_id], succeeded)
+
+
+def _build_outcome(prompt: Prompt, target: str, succeeded: bool) -> AttackOutcome:
     return AttackOutcome(
         prompt=prompt.pk,
-        target=names[attempt.target_id],
+        target=target,
         dimension=prompt.dimension,
         method=prompt.attack_method or "",
         malice=prompt.malice,
@@ -249,15 +253,8 @@ def _list_settled_outcomes(
             by_response[response.pk][label.criterion] = label.value
     for pk, levels in by_response.items():
         response = responses[pk]
-        prompt = response.prompt
-        yield AttackOutcome(
-            prompt=prompt.pk,
-            target=models[response.model_id],
-            dimension=prompt.dimension,
-            method=prompt.attack_method or "",
-            malice=prompt.malice,
-            is_success=is_success(levels, campaign.success),
-        )
+        succeeded = is_success(levels, campaign.success)
+        yield _build_outcome(response.prompt, models[response.model_id], succeeded)
 
 
 def list_campaign_batches(campaign: Campaign) -> list[Batch]:
@@ -317,7 +314,7 @@ def _count_by(rows: QuerySet[Any], field: str, **filters: Q) -> Callable[[int], 
 def _measure_reviewers(campaign: Campaign) -> dict[str, FieldAgreement]:
     """Of the first reviews: what their reviewers said without knowing what the authors had said."""
     reviews = (
-        Review.objects.filter(revision__proposal__campaign=campaign, slot=FIRST)
+        Review.objects.filter(revision__proposal__campaign=campaign, slot=FIRST, ended_at=None)
         .exclude(judged_at=None)
         .select_related("method", "revision__method")
     )

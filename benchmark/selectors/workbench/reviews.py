@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import N_, NotFound
-from annotation.models import AuditEvent, Person
+from annotation.models import Person
 from annotation.selectors.wellbeing import is_budget_used_up
 from benchmark.domain.workbench.campaigns import Classification
 from benchmark.models import Attempt, Campaign, CampaignMember, Proposal, ProposalRevision, Review
@@ -69,47 +69,33 @@ def _list_waiting(campaign: Campaign, person: Person, now: datetime) -> QuerySet
     """Not the person's own, none that they reviewed, none that another reviewer holds, and nothing that they do not
     read: another language, or a topic that they opted out of.
     """
-    latest = ProposalRevision.objects.filter(proposal=OuterRef("pk"), submitted_at__isnull=False)
-    submitted = latest.order_by("-number")
-    reviews = Review.objects.filter(revision__proposal=OuterRef("pk"))
-    of_latest = reviews.filter(revision__submitted_at=OuterRef("submitted_at"))
-    held = of_latest.filter(decision="", lease_expires__gt=now)
-    own = of_latest.filter(reviewer=person)
+    submitted = ProposalRevision.objects.filter(
+        proposal=OuterRef("pk"), submitted_at=OuterRef("submitted_at")
+    )
+    reviews = Review.objects.filter(
+        revision__proposal=OuterRef("pk"), revision__submitted_at=OuterRef("submitted_at")
+    )
+    held = reviews.filter(decision="", lease_expires__gt=now, ended_at=None)
+    # A claim of their own that ran out comes back to them.
+    own = reviews.filter(reviewer=person).exclude(decision="", lease_expires__lte=now, ended_at=None)
     waiting = (
         Proposal.objects.filter(
             campaign=campaign, state__in=[Proposal.State.SUBMITTED, Proposal.State.DISPUTED]
         )
         .exclude(author=person)
-        .filter(~Exists(held), ~Exists(own.exclude(decision="", lease_expires__lte=now)))
+        .filter(~Exists(held), ~Exists(own))
         .order_by("submitted_at", "pk")
     )
     if person.opted_out:
-        waiting = waiting.filter(
-            ~Exists(submitted.filter(submitted_at=OuterRef("submitted_at"), dimension__in=person.opted_out))
-        )
+        waiting = waiting.filter(~Exists(submitted.filter(dimension__in=person.opted_out)))
     if person.languages:
-        unread = submitted.filter(submitted_at=OuterRef("submitted_at")).exclude(
-            Q(language="") | Q(language__in=person.languages)
-        )
-        waiting = waiting.filter(~Exists(unread))
+        is_read = Q(language="") | Q(language__in=person.languages)
+        waiting = waiting.filter(Exists(submitted.filter(is_read)))
     document = campaign.guideline.document
     if is_budget_used_up(person):
         mild = [name for name in document.dimension_names if not document.severity_of(name)]
-        waiting = waiting.filter(
-            Exists(submitted.filter(submitted_at=OuterRef("submitted_at"), dimension__in=[*mild, ""]))
-        )
+        waiting = waiting.filter(Exists(submitted.filter(dimension__in=[*mild, ""])))
     return waiting
-
-
-def has_judged_before(revision: ProposalRevision, person: Person) -> bool:
-    """Whether the person judged this revision in a claim that ended, after which they know what its author says."""
-    return AuditEvent.objects.filter(
-        target=f"proposal:{revision.proposal_id}",
-        verb__in=["release_review", "expire_review"],
-        data__reviewer=person.username,
-        data__revision=revision.number,
-        data__has_key="malice",
-    ).exists()
 
 
 def get_submitted_revision(proposal: Proposal) -> ProposalRevision:
@@ -131,7 +117,7 @@ def get_review(person: Person, review_id: UUID) -> Review:
         Review.objects.select_related(
             "method", "revision__method", "revision__proposal__campaign__guideline", "revision__proposal"
         )
-        .filter(pk=review_id, reviewer=person)
+        .filter(pk=review_id, reviewer=person, ended_at=None)
         .first()
     )
     if review is None:
@@ -141,7 +127,7 @@ def get_review(person: Person, review_id: UUID) -> Review:
 
 def list_own_reviews(campaign: Campaign, person: Person) -> list[Review]:
     """The latest first; those that are open too."""
-    reviews = Review.objects.filter(revision__proposal__campaign=campaign, reviewer=person)
+    reviews = Review.objects.filter(revision__proposal__campaign=campaign, reviewer=person, ended_at=None)
     return list(reviews.select_related("revision__proposal").order_by("-lease_expires")[:MAX_LISTED])
 
 
@@ -149,7 +135,8 @@ def find_first_review(review: Review) -> Review | None:
     """Of a third person's review: the one that differs from the author."""
     if review.slot == FIRST:
         return None
-    return Review.objects.select_related("method").filter(revision=review.revision, slot=FIRST).first()
+    reviews = Review.objects.select_related("method")
+    return reviews.filter(revision=review.revision, slot=FIRST, ended_at=None).first()
 
 
 def list_answers(revision: ProposalRevision) -> list[Attempt]:

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from annotation.core.databases import wait_for_database
 from annotation.core.error_messages import error_to_json
-from annotation.core.errors import N_, AssayError, Conflict, NotFound, Unprocessable
+from annotation.core.errors import N_, AssayError, Conflict, Unprocessable
 from annotation.core.sql import execute
 from annotation.models import Job, Person
 from annotation.models.sql.counts import add_exposure
@@ -44,6 +44,7 @@ from benchmark.models import (
     Proposal,
     ProposalRevision,
 )
+from benchmark.selectors.workbench.bench import get_own_attempt
 from benchmark.services.endpoint_runs import build_origin
 from benchmark.services.workbench.proposals import (
     ProposalText,
@@ -201,9 +202,7 @@ def recover_attempts(proposal: Proposal) -> int:
     How many they were.
     """
     over = [Job.State.DONE, Job.State.FAILED, Job.State.CANCELLED]
-    stranded = Attempt.objects.filter(
-        revision__proposal=proposal, state=State.ASKED, job__state__in=over
-    ).select_related("job")
+    stranded = Attempt.objects.filter(revision__proposal=proposal, state=State.ASKED, job__state__in=over)
     return sum(_fail(attempt.pk, attempt.job_id, NO_JOB) for attempt in stranded)
 
 
@@ -218,7 +217,12 @@ def execute_asking(context: jobs.JobContext) -> dict[str, Any]:
         .filter(pk=context.payload["attempt"])
         .first()
     )
-    if attempt is None or attempt.state != State.ASKED or attempt.job_id != context.job.pk:
+    if attempt is None or attempt.job_id != context.job.pk:
+        return {}
+    if attempt.state == State.ANSWERED:  # a worker died before the prediction
+        _predict(attempt, attempt.answer.text)
+        return {"attempt": str(attempt.pk), "answered": True}
+    if attempt.state != State.ASKED:
         return {}
     outcome = _send(attempt, context)
     if isinstance(outcome, EndpointAnswer) and outcome.text.strip():
@@ -319,14 +323,7 @@ def _predict(attempt: Attempt, text: str) -> None:
 @transaction.atomic
 def set_levels(*, attempt_id: UUID, person: Person, levels: Mapping[str, object]) -> Attempt:
     """The author's own levels of an answer, before the scorer's are shown; given once."""
-    own = (
-        Attempt.objects.select_related("revision")
-        .filter(pk=attempt_id, revision__proposal__author=person)
-        .first()
-    )
-    if own is None:
-        raise NotFound(N_("There is no such answer among yours."))
-    proposal = lock_own_proposal(own.revision.proposal_id, person)
+    proposal = lock_own_proposal(get_own_attempt(person, attempt_id).revision.proposal_id, person)
     attempt = Attempt.objects.select_for_update(of=("self",)).select_related("revision").get(pk=attempt_id)
     campaign = proposal.campaign
     checked = check_levels(levels, campaign.success, campaign.guideline.document, attempt.revision.dimension)

@@ -32,13 +32,13 @@ FLAMES_LANGUAGE = "zh"
 CHUNK = 200
 
 
-def count_lines(campaign: Campaign, format: str) -> int:  # noqa: A002
-    return _list_proposals(campaign, format).count()
+def count_lines(campaign: Campaign, format_name: str) -> int:
+    return _list_proposals(campaign, format_name).count()
 
 
 def iterate_lines(
     campaign: Campaign,
-    format: str,  # noqa: A002
+    format_name: str,
     *,
     names: bool = False,
     reader: Person | None = None,
@@ -48,14 +48,18 @@ def iterate_lines(
     ``names``: people under their names, which managers alone may have, not under pseudonyms. The audit trail keeps who
     took the file. Raises Forbidden before the first line.
     """
-    proposals = _list_proposals(campaign, format)
+    proposals = _list_proposals(campaign, format_name)
     _refuse_reader(campaign, reader, names=names)
     record(
-        actor=reader, verb="export_campaign", target=f"campaign:{campaign.name}", format=format, names=names
+        actor=reader,
+        verb="export_campaign",
+        target=f"campaign:{campaign.name}",
+        format=format_name,
+        names=names,
     )
-    if format == FLAMES:
+    if format_name == FLAMES:
         return _write_lines(proposals, _build_flames_row)
-    return _write_lines(proposals, _ProposalRows(campaign, reader, names=names).build)
+    return _write_lines(_add_parts(proposals), _ProposalRows(campaign, reader, names=names).build)
 
 
 def _refuse_reader(campaign: Campaign, reader: Person | None, *, names: bool) -> None:
@@ -71,28 +75,35 @@ def _refuse_reader(campaign: Campaign, reader: Person | None, *, names: bool) ->
         raise Forbidden(N_("Only a manager exports the names of people; choose pseudonyms."))
 
 
-def _list_proposals(campaign: Campaign, format: str) -> QuerySet[Proposal]:  # noqa: A002
+def _list_proposals(campaign: Campaign, format_name: str) -> QuerySet[Proposal]:
     """What was ever submitted, in the order in which it was last; the flames format has the accepted ones alone."""
-    if format not in FILES:
+    if format_name not in FILES:
         raise NotFound(
-            N_("There is no format {name}; the formats are {known}."), name=format, known=", ".join(FILES)
+            N_("There is no format {name}; the formats are {known}."),
+            name=format_name,
+            known=", ".join(FILES),
         )
     proposals = Proposal.objects.filter(campaign=campaign).exclude(submitted_at=None)
-    if format == FLAMES:
+    if format_name == FLAMES:
         proposals = proposals.filter(state=Proposal.State.ACCEPTED)
     return proposals.select_related("prompt").order_by("submitted_at", "pk")
+
+
+def _add_parts(proposals: QuerySet[Proposal]) -> QuerySet[Proposal]:
+    """With their revisions, and the attempts and reviews of these. The queries are built before the first line is
+    asked for: a file is streamed when the request, and with it the study that was under way, has ended.
+    """
+    attempts = Attempt.objects.select_related("target", "answer__scorer").order_by("target__place")
+    reviews = Review.objects.select_related("method").exclude(decision="").order_by("slot")
+    revisions = ProposalRevision.objects.select_related("method").order_by("number")
+    revisions = revisions.prefetch_related(Prefetch("attempts", attempts), Prefetch("reviews", reviews))
+    return proposals.prefetch_related(Prefetch("revisions", revisions))
 
 
 def _write_lines(
     proposals: QuerySet[Proposal], build: Callable[[Proposal], Mapping[str, Any]]
 ) -> Iterator[str]:
-    revisions = ProposalRevision.objects.select_related("method").order_by("number")
-    attempts = Attempt.objects.select_related("target", "answer__scorer").order_by("target__place")
-    reviews = Review.objects.select_related("method").exclude(decision="").order_by("slot")
-    whole_revisions = revisions.prefetch_related(Prefetch("attempts", attempts), Prefetch("reviews", reviews))
-    for proposal in proposals.prefetch_related(Prefetch("revisions", whole_revisions)).iterator(
-        chunk_size=CHUNK
-    ):
+    for proposal in proposals.iterator(chunk_size=CHUNK):
         yield json.dumps(build(proposal), ensure_ascii=False) + "\n"
 
 
@@ -121,7 +132,7 @@ class _ProposalRows:
 
     def build(self, proposal: Proposal) -> Mapping[str, Any]:
         revisions = list(proposal.revisions.all())
-        latest = next(each for each in reversed(revisions) if each.submitted_at is not None)
+        latest = next(revision for revision in reversed(revisions) if revision.submitted_at is not None)
         return {
             "campaign": self._campaign.name,
             "id": str(proposal.pk),

@@ -1,7 +1,7 @@
 """Proposals that were written elsewhere: a file whole or not at all, and the same file twice changes nothing.
 
-They hold places of the quotas as any others do. A line for which there is none is refused where it stands; the places
-are taken at the end of the file, so that nobody who writes in the campaign meanwhile waits for it.
+They hold places of the quotas as any others do. The places are taken at the end of the file, so that nobody who writes
+in the campaign meanwhile waits for it.
 """
 
 from __future__ import annotations
@@ -12,44 +12,34 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import PurePath
 from typing import Any
-from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import Count, F
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from annotation.core.errors import N_, AssayError, Conflict, InputError
 from annotation.domain.formats import Source
-from annotation.domain.formats.rows import FileRow
 from annotation.models import Person
 from annotation.selectors.people import select_people
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.imports.run import lock_dataset
 from annotation.services.people.people import add_person
-from benchmark.domain.workbench.campaigns import MALICE, Classification, QuotaSpec
+from benchmark.domain.workbench.campaigns import MALICE, Classification
 from benchmark.domain.workbench.duplicates import compute_exact_digest
 from benchmark.domain.workbench.formats import ProposalRecord, build_reader, check_known, list_known
-from benchmark.models import (
-    AttackMethod,
-    Campaign,
-    CampaignMember,
-    Proposal,
-    ProposalRevision,
-    Quota,
-)
+from benchmark.models import AttackMethod, Campaign, CampaignMember, Proposal, ProposalRevision
 from benchmark.selectors.workbench.duplicates import find_near_texts
 from benchmark.selectors.workbench.reviews import classify_revision
-from benchmark.services.workbench.campaigns import add_members, set_quota
+from benchmark.services.workbench.campaigns import add_members
 from benchmark.services.workbench.duplicates import index_prompts, index_revisions
 from benchmark.services.workbench.meanings import enqueue_embedding
+from benchmark.services.workbench.places import CellReservations
 from benchmark.services.workbench.proposals import ProposalText, add_revision, check_language
 from benchmark.services.workbench.reviews import create_prompt
 
 CHUNK = 200
 MAX_QUOTED = 60
-Cell = tuple[str, str, str]
 State = Proposal.State
 LEFT_OUT = N_("{number} proposals that are {state} in the file were left out.")
 WAITING = N_("{number} proposals of the file were there already and are not accepted; they stay as they are.")
@@ -68,7 +58,8 @@ class ProposalDefaults:
 @dataclass
 class ProposalReport:
     """What became of a file. ``near`` counts the texts that were warned of or blocked, and imported all the same;
-    ``left_out`` the proposals by their state in the file, and by the message that counts them what else was left out.
+    ``left_out`` the proposals by their state in the file, ``passed_over`` what else was left out by the message that
+    counts it, and ``notes`` what else was found of the file, as a message with its parameters.
     """
 
     file: str
@@ -82,6 +73,7 @@ class ProposalReport:
     near: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     passed_over: Counter[str] = field(default_factory=Counter)
+    notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     unused: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -105,6 +97,8 @@ class ProposalReport:
             yield gettext(WAITING).format(number=self.still_waiting)
         for template, number in self.passed_over.items():
             yield gettext(template).format(number=number)
+        for template, params in self.notes.items():
+            yield gettext(template).format(**params)
         if self.unused:
             yield gettext(N_("Not used: {fields}.")).format(fields=", ".join(self.unused))
 
@@ -143,7 +137,7 @@ def import_proposals(
             watcher(read.fraction, source.name)
         intake.finish()
         report.passed_over.update(read.passed_over)
-        report.unused = list(read.unused)
+        report.notes, report.unused = read.notes, list(read.unused)
         if report.taken:
             enqueue_embedding(locked, actor=actor)
             record(
@@ -161,17 +155,8 @@ def _refuse_closed(campaign: Campaign) -> None:
         raise Conflict(N_("The campaign {name} is closed."), name=campaign.name)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A place that a stored proposal needs, and the line that it comes from."""
-
-    row: FileRow
-    proposal: UUID
-    author: Person
-
-
 class _ProposalIntake:
-    """One file on its way in. ``_places``: who needs a place of which cell, in the order of the file."""
+    """One file on its way in. ``_people`` are the authors of what was stored of it, by name."""
 
     def __init__(
         self,
@@ -185,51 +170,43 @@ class _ProposalIntake:
         actor: Person | None,
     ) -> None:
         self._campaign, self._source, self._report, self._defaults = campaign, source, report, defaults
-        self._accepts, self._extends, self._actor = accepted, extends, actor
+        self._accepts, self._actor = accepted, actor
         self._document = campaign.guideline.document
         methods = AttackMethod.objects.filter(study=campaign.study_id, archived_at=None)
         self._methods = {method.name: method for method in methods}
         roles = CampaignMember.objects.filter(campaign=campaign).values_list("person", "role")
         self._reviewers = {person for person, role in roles if role == CampaignMember.Role.REVIEWER}
         self._authors = {person for person, role in roles if role == CampaignMember.Role.AUTHOR}
-        self._quotas = _Quotas(campaign, extends=extends)
+        self._places = CellReservations(campaign, extends=extends)
         self._people: dict[str, Person] = {}
         self._lines: dict[str, int] = {}
-        self._places: dict[Cell, list[_Place]] = defaultdict(list)
 
     def take(self, records: Sequence[ProposalRecord]) -> None:
-        fitting = [self._complete(each) for each in records if self._is_wanted(each)]
-        digests = [compute_exact_digest(each.text) for each in fitting]
+        proposals = [self._complete(proposal) for proposal in records if self._may_come_in(proposal)]
+        digests = [compute_exact_digest(proposal.text) for proposal in proposals]
         stored = self._find_stored(digests)
-        for each, digest in zip(fitting, digests, strict=True):
-            self._check_words(each, each.classification)
-            self._refuse_repeated(each, digest)
-            if not self._is_there(each, stored.get(digest, ())):
-                self._store(each, digest)
+        for proposal, digest in zip(proposals, digests, strict=True):
+            self._check_words(proposal)
+            self._refuse_repeated(proposal, digest)
+            if not self._is_there(proposal, stored.get(digest, ())):
+                self._store(proposal, digest)
 
     def finish(self) -> None:
         """Take the places, and make authors members who are none. The campaign is locked before its quotas, as where
         these are set.
         """
-        _refuse_closed(Campaign.objects.select_for_update(of=("self",)).get(pk=self._campaign.pk))
-        new = {
-            place.author.pk: place.author
-            for places in self._places.values()
-            for place in places
-            if place.author.pk not in self._authors
-        }
-        self._take_places()
+        locked = Campaign.objects.select_for_update(of=("self",), no_key=True)
+        _refuse_closed(locked.get(pk=self._campaign.pk))
+        self._report.quotas_extended = self._places.take(actor=self._actor)
+        new = [person for person in self._people.values() if person.pk not in self._authors]
         if new:
             add_members(
-                campaign=self._campaign,
-                role=CampaignMember.Role.AUTHOR,
-                people=list(new.values()),
-                actor=self._actor,
+                campaign=self._campaign, role=CampaignMember.Role.AUTHOR, people=new, actor=self._actor
             )
 
     # Reading
 
-    def _is_wanted(self, proposal: ProposalRecord) -> bool:
+    def _may_come_in(self, proposal: ProposalRecord) -> bool:
         """Nothing that was returned or rejected comes in, and no prompt is made of what was not accepted."""
         states = {State.ACCEPTED} if self._accepts else {State.SUBMITTED, State.DISPUTED, State.ACCEPTED}
         if proposal.state in {"", *states}:
@@ -262,18 +239,27 @@ class _ProposalIntake:
             ),
         )
 
-    def _check_words(self, proposal: ProposalRecord, stated: Classification, within: str = "") -> None:
-        known = list_known(self._document, stated.dimension, list(self._methods))
-        for name, words in {**known, "malice": MALICE}.items():
+    def _check_words(self, proposal: ProposalRecord) -> None:
+        stated = proposal.classification
+        for name, words in self._list_words(stated).items():
             value = getattr(stated, name)
             if name in {"method", "malice"} and not value:
                 raise proposal.row.error(
                     N_("this is missing; write one of {known}, or give it to all lines with --{option}."),
-                    field=f"{within}{name}",
+                    field=name,
                     known=", ".join(words),
                     option=name,
                 )
-            check_known(proposal.row, f"{within}{name}", value, words)
+            check_known(proposal.row, name, value, words)
+
+    def _check_final(self, proposal: ProposalRecord, final: Classification) -> None:
+        """What all lines have by an option is no part of it."""
+        for name, words in self._list_words(final).items():
+            check_known(proposal.row, f"final.{name}", getattr(final, name), words)
+
+    def _list_words(self, classification: Classification) -> Mapping[str, Sequence[str]]:
+        known = list_known(self._document, classification.dimension, list(self._methods))
+        return {**known, "malice": MALICE}
 
     def _find_stored(self, digests: Sequence[str]) -> Mapping[str, list[ProposalRevision]]:
         revisions = ProposalRevision.objects.filter(
@@ -286,17 +272,18 @@ class _ProposalIntake:
 
     def _is_there(self, proposal: ProposalRecord, stored: Sequence[ProposalRevision]) -> bool:
         """Whether this author submitted this text here already; another classification of it is an error."""
-        own = [each for each in stored if each.proposal.author.username == proposal.author]
+        own = [revision for revision in stored if revision.proposal.author.username == proposal.author]
         if not own:
             return False
         latest = own[-1]
-        differing = classify_revision(latest).list_differences(proposal.classification)
+        submitted = classify_revision(latest)
+        differing = submitted.list_differences(proposal.classification)
         if differing:
             raise proposal.row.error(
                 N_("{author} submitted this text with {value}; what was submitted is not changed."),
                 field=differing[0],
                 author=proposal.author,
-                value=repr(getattr(classify_revision(latest), differing[0])),
+                value=repr(getattr(submitted, differing[0])),
             )
         self._report.already_there += 1
         self._report.still_waiting += self._accepts and latest.proposal.state != State.ACCEPTED
@@ -308,10 +295,8 @@ class _ProposalIntake:
         nearness = self._check_duplicate(proposal)
         final = (proposal.final if self._accepts else None) or proposal.classification
         if proposal.final is not None and self._accepts:
-            self._check_words(proposal, final, "final.")
+            self._check_final(proposal, final)
         author = self._get_or_make_author(proposal)
-        cell = final.dimension, final.subcomponent, final.method
-        self._quotas.take(cell, proposal.row, author)
         text = ProposalText(proposal.text, proposal.classification, proposal.language, proposal.rationale)
         now = timezone.now()
         try:
@@ -329,6 +314,7 @@ class _ProposalIntake:
             )
         except IntegrityError as error:  # somebody submitted it at this moment
             raise self._refuse_exact(proposal) from error
+        self._places.reserve((final.dimension, final.subcomponent, final.method), proposal.row, stored)
         revision = add_revision(
             stored,
             text,
@@ -339,7 +325,6 @@ class _ProposalIntake:
         )
         if stored.prompt is None:
             index_revisions(self._campaign.dataset_id, [revision])
-        self._places[cell].append(_Place(proposal.row, stored.pk, author))
         self._report.taken += 1
         self._report.accepted += self._accepts
         self._report.near[nearness] += bool(nearness)
@@ -368,7 +353,7 @@ class _ProposalIntake:
     def _check_duplicate(self, proposal: ProposalRecord) -> str:
         """How near the nearest text is; InputError of the same text, and of what is blocked without a reason."""
         near = find_near_texts(self._campaign, proposal.text)
-        if any(each.is_exact for each in near):
+        if any(text.is_exact for text in near):
             raise self._refuse_exact(proposal)
         nearness = near[0].level if near else ""
         if nearness == "block" and not proposal.duplicate_reason.strip():
@@ -435,102 +420,3 @@ class _ProposalIntake:
                 name=person.username,
                 campaign=self._campaign.name,
             )
-
-    # Places
-
-    def _take_places(self) -> None:
-        """All at once, and with the quotas locked: what somebody else took meanwhile counts."""
-        quotas = _Quotas(self._campaign, extends=self._extends, locks=True)
-        for cell, places in self._places.items():
-            for place in places:
-                quotas.take(cell, place.row, place.author)
-        for cell, places in sorted(self._places.items()):
-            quota = self._extend(quotas, cell)
-            Quota.objects.filter(pk=quota.pk).update(taken=F("taken") + len(places))
-            for start in range(0, len(places), CHUNK):
-                part = [place.proposal for place in places[start : start + CHUNK]]
-                Proposal.objects.filter(pk__in=part).update(quota=quota)
-
-    def _extend(self, quotas: _Quotas, cell: Cell) -> Quota:
-        """The quota of the cell, which has the places that the file takes of it."""
-        known, needed = quotas.get(cell), quotas.build_needed(cell)
-        if known is not None and (known.wanted, known.per_person) == (needed.wanted, needed.per_person):
-            return known
-        self._report.quotas_extended += 1
-        return set_quota(campaign=self._campaign, quota=needed, actor=self._actor)
-
-
-class _Quotas:
-    """The places of a campaign while a file takes some. ``extends``: there is always one more."""
-
-    def __init__(self, campaign: Campaign, *, extends: bool, locks: bool = False) -> None:
-        self._campaign, self._extends = campaign, extends
-        rows = Quota.objects.filter(campaign=campaign).select_related("method").order_by("pk")
-        if locks:
-            rows = rows.select_for_update(of=("self",))
-        self._quotas = {(quota.dimension, quota.subcomponent, quota.method.name): quota for quota in rows}
-        held = (
-            Proposal.objects.filter(campaign=campaign, state__in=Proposal.HOLDING)
-            .exclude(quota=None)
-            .order_by()
-            .values_list("quota", "author")
-            .annotate(n=Count("pk"))
-        )
-        cells = {quota.pk: cell for cell, quota in self._quotas.items()}
-        self._held = Counter({(cells[quota], author): n for quota, author, n in held})
-        self._sizes = Counter({cell: quota.taken for cell, quota in self._quotas.items()})
-
-    def get(self, cell: Cell) -> Quota | None:
-        return self._quotas.get(cell)
-
-    def take(self, cell: Cell, row: FileRow, author: Person) -> None:
-        """One more place; InputError where there is none for this author."""
-        self._sizes[cell] += 1
-        self._held[cell, author.pk] += 1
-        if self._extends:
-            return
-        quota, name = self._quotas.get(cell), " / ".join(filter(None, cell))
-        if quota is None:
-            raise row.error(
-                N_(
-                    "the campaign wants no prompts of {cell}; add the cell to its quotas, or give --extend-quotas."
-                ),
-                field="dimension",
-                cell=name,
-            )
-        if self._sizes[cell] > quota.wanted:
-            raise row.error(
-                N_("{cell} has all its {wanted} prompts; raise its quota, or give --extend-quotas."),
-                field="dimension",
-                cell=name,
-                wanted=quota.wanted,
-            )
-        if quota.per_person is not None and self._held[cell, author.pk] > quota.per_person:
-            raise row.error(
-                N_(
-                    "{author} has the {n} prompts of {cell} that one person may; raise the quota, or give"
-                    " --extend-quotas."
-                ),
-                field="author",
-                author=author.username,
-                n=quota.per_person,
-                cell=name,
-            )
-
-    def build_needed(self, cell: Cell) -> QuotaSpec:
-        """The quota that has what was taken of the cell; no smaller than it is."""
-        quota = self._quotas.get(cell)
-        size, per_person = self._sizes[cell], None
-        if quota is not None:
-            size = max(quota.wanted, size)
-            if quota.per_person is not None:
-                most = max(n for (held_cell, _author), n in self._held.items() if held_cell == cell)
-                per_person = max(quota.per_person, most)
-        dimension, subcomponent, method = cell
-        return QuotaSpec(
-            dimension=dimension,
-            subcomponent=subcomponent,
-            method=method,
-            wanted=size,
-            per_person=per_person,
-        )

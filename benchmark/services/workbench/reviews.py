@@ -1,7 +1,7 @@
 """Reviewing proposals: claiming the oldest, the reviewer's own classification, and the decision.
 
 Whoever decides holds the proposal's row, so that of two decisions one counts. A claim that ran out goes to another
-reviewer; what its reviewer had judged by then is in the audit trail.
+reviewer; what its reviewer had judged by then is kept.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from benchmark.models.workbench import FIRST, SECOND
 from benchmark.selectors.workbench.reviews import (
     classify_review,
     classify_revision,
-    has_judged_before,
     list_claimable,
 )
 from benchmark.services.workbench.duplicates import forget_revisions
@@ -52,7 +51,11 @@ def claim_review(*, campaign: Campaign, person: Person) -> Review | None:
     refuse_closed(campaign)
     now = timezone.now()
     own = Review.objects.filter(
-        revision__proposal__campaign=campaign, reviewer=person, decision="", lease_expires__gt=now
+        revision__proposal__campaign=campaign,
+        reviewer=person,
+        decision="",
+        lease_expires__gt=now,
+        ended_at=None,
     ).first()
     if own is not None:
         return own
@@ -60,8 +63,6 @@ def claim_review(*, campaign: Campaign, person: Person) -> Review | None:
         if (own := _renew_claim(revision, slot, person)) is not None:
             return own
         _expire_claims(revision, slot)
-        if has_judged_before(revision, person):
-            continue
         try:
             with transaction.atomic():
                 return Review.objects.create(
@@ -80,7 +81,14 @@ def _renew_claim(revision: ProposalRevision, slot: int, person: Person) -> Revie
     """The person's own claim that ran out after they had judged: they know what the author says, so they decide."""
     review = (
         Review.objects.select_for_update(of=("self",))
-        .filter(revision=revision, slot=slot, reviewer=person, decision="", judged_at__isnull=False)
+        .filter(
+            revision=revision,
+            slot=slot,
+            reviewer=person,
+            decision="",
+            judged_at__isnull=False,
+            ended_at=None,
+        )
         .first()
     )
     if review is not None:
@@ -91,13 +99,10 @@ def _renew_claim(revision: ProposalRevision, slot: int, person: Person) -> Revie
 
 def _expire_claims(revision: ProposalRevision, slot: int) -> None:
     expired = Review.objects.filter(
-        revision=revision, slot=slot, decision="", lease_expires__lte=timezone.now()
+        revision=revision, slot=slot, decision="", lease_expires__lte=timezone.now(), ended_at=None
     )
-    for review in expired.select_for_update(of=("self",), skip_locked=True).select_related(
-        "reviewer", "method"
-    ):
-        _record_end(review, "expire_review", None)
-        review.delete()
+    for review in expired.select_for_update(of=("self",), skip_locked=True).select_related("reviewer"):
+        _end_claim(review, "expire_review", None)
 
 
 @transaction.atomic
@@ -106,21 +111,23 @@ def release_review(*, review_id: UUID, person: Person) -> None:
     review = _lock_own_review(review_id, person)
     if review.decision:
         raise Conflict(N_("You decided this proposal already."))
-    _record_end(review, "release_review", person)
-    review.delete()
+    _end_claim(review, "release_review", person)
 
 
-def _record_end(review: Review, verb: str, actor: Person | None) -> None:
-    values = classify_review(review).model_dump() if review.judged_at is not None else {}
+def _end_claim(review: Review, verb: str, actor: Person | None) -> None:
+    """Free the slot. A judgement stays: its reviewer may not claim this revision again (a constraint)."""
     record(
         actor=actor,
         verb=verb,
         target=f"proposal:{review.revision.proposal_id}",
         reviewer=review.reviewer.username,
         slot=review.slot,
-        revision=review.revision.number,
-        **values,
     )
+    if review.judged_at is None:
+        review.delete()
+    else:
+        review.ended_at = timezone.now()
+        review.save(update_fields=["ended_at"])
 
 
 @transaction.atomic
@@ -292,7 +299,7 @@ def _lock_own_review(review_id: UUID, person: Person) -> Review:
         Review.objects.select_for_update(of=("self",))
         # Not the review's own method: it is null in the row that was found, where another window judges meanwhile.
         .select_related("reviewer", "revision__method", "revision__proposal__campaign__guideline")
-        .filter(pk=review_id, reviewer=person)
+        .filter(pk=review_id, reviewer=person, ended_at=None)
         .first()
     )
     if review is None:

@@ -79,6 +79,11 @@ def metric_label(metric: Metric) -> str:
     return _("{metric} (lower is better)").format(metric=label) if metric.better == "lower" else label
 
 
+def sort_direction(metric: Metric) -> str:
+    """For ``aria-sort`` of a column with the best number first."""
+    return "descending" if metric.better == "higher" else "ascending"
+
+
 def _language() -> str:
     return get_language() or "en"
 

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.core.charts import chart_url
-from annotation.core.formatting import format_decimal, format_interval
+from annotation.core.formatting import UNDEFINED, format_decimal, format_interval
 from annotation.core.http import as_attachment
 from annotation.domain.permissions import READ_BOARDS
 from annotation.views.access import act_required, person_of
@@ -40,6 +40,7 @@ from benchmark.views.leaderboards.formatting import (
     list_metric_views,
     metric_label,
     scope_label,
+    sort_direction,
 )
 from benchmark.views.leaderboards.query import check_choice
 
@@ -63,23 +64,19 @@ class MatrixHead:
 
 
 @dataclass(frozen=True)
-class BoardNumberCell:
-    """A number as it is printed; ``n`` None where nobody tells it. ``is_hollow``: predicted, and not compared."""
+class BoardMatrixCell:
+    """A number as it is printed; ``value`` is ``-`` and ``interval`` blank where it is undefined, ``n`` None where
+    nobody tells it. ``is_hollow``: predicted, and not compared.
+    """
 
     value: str
     interval: str
     n: int | None
-    url: str
-    is_hollow: bool
+    url: str = ""
+    is_hollow: bool = False
 
 
-@dataclass(frozen=True)
-class CorrelationCell:
-    """Spearman's coefficient of two boards; ``value`` is ``-`` and ``interval`` blank where undefined."""
-
-    value: str
-    interval: str
-    n: int
+NO_NUMBER = BoardMatrixCell(UNDEFINED, "", None)
 
 
 @require_GET
@@ -108,9 +105,7 @@ def _render_page(request: HttpRequest, board_matrix: BoardMatrix, stated: Mappin
         "by_name": _link(stated, sort="") if stated["sort"] else "",
         "metrics": _list_metrics(board_matrix, stated["metric"]),
         "correlations": _list_correlations(board_matrix),
-        "any_hollow": any(
-            not number.is_compared for board in boards.values() for number in board.column.numbers.values()
-        ),
+        "any_hollow": board_matrix.has_predicted,
         "min_correlated": MIN_CORRELATED,
         "min_models": MIN_MODELS,
         "json_url": f"?{urlencode({'metric': stated['metric'], 'json': ''})}",
@@ -132,23 +127,20 @@ def _link(stated: Mapping[str, str], **changes: str) -> str:
 
 def _list_metrics(board_matrix: BoardMatrix, current: str) -> list[tuple[str, str, bool]]:
     """(name, label, whether it is chosen)."""
-    labels = {name: metric_label(document.metric(name)) for name, document in board_matrix.metrics.items()}
-    return [(name, label, name == current) for name, label in labels.items()]
+    return [(name, metric_label(metric), name == current) for name, metric in board_matrix.metrics.items()]
 
 
 def _build_head(key: str, board: MatrixBoard, stated: Mapping[str, str]) -> MatrixHead:
     metric = board.column.metric
-    sorting = "descending" if metric.better == "higher" else "ascending"
-    origin = " / ".join(part for part in (board.dataset, board.collection, board.language) if part)
     return MatrixHead(
         key,
         board.name,
         _board_url(board),
         _number_label(board),
-        f"{origin} · {board.guideline}" if origin else board.guideline,
+        f"{board.origin} · {board.guideline}" if board.origin else board.guideline,
         board.table is not None,
         _link(stated, sort=key),
-        sorting if stated["sort"] == key else "",
+        sort_direction(metric) if stated["sort"] == key else "",
     )
 
 
@@ -170,41 +162,34 @@ def _board_url(board: MatrixBoard) -> str:
 
 def _list_lines(
     board_matrix: BoardMatrix, sorted_by: MatrixBoard | None
-) -> list[tuple[str, list[BoardNumberCell | None]]]:
-    """A model with its cells, None where the board has no number of it."""
+) -> list[tuple[str, list[BoardMatrixCell]]]:
+    """A model with a cell for each board."""
     models = list(board_matrix.models)
     if sorted_by is not None:
         models = order_models(models, sorted_by.column)
-    urls = [_board_url(board) for board in board_matrix.boards]
+    boards = [(board, _board_url(board)) for board in board_matrix.boards]
     return [
-        (
-            model,
-            [
-                None
-                if (number := board.column.numbers.get(model)) is None
-                else _build_cell(board, number, url)
-                for board, url in zip(board_matrix.boards, urls, strict=True)
-            ],
-        )
+        (model, [_build_cell(board, board.column.numbers.get(model), url) for board, url in boards])
         for model in models
     ]
 
 
-def _build_cell(board: MatrixBoard, number: MatrixNumber, url: str) -> BoardNumberCell:
+def _build_cell(board: MatrixBoard, number: MatrixNumber | None, url: str) -> BoardMatrixCell:
+    if number is None:
+        return NO_NUMBER
     metric = board.column.metric
-    statistic = {"low": number.low, "high": number.high}
-    return BoardNumberCell(
+    return BoardMatrixCell(
         format_metric_value(metric, number.value),
-        formatting.format_interval(metric, statistic),
+        formatting.format_interval(metric, number.statistic),
         number.n,
         url,
         not number.is_compared,
     )
 
 
-def _list_correlations(board_matrix: BoardMatrix) -> list[tuple[str, list[CorrelationCell | None]]]:
+def _list_correlations(board_matrix: BoardMatrix) -> list[tuple[str, list[BoardMatrixCell | None]]]:
     """A board with a cell for each board, None of itself; nothing of fewer than two."""
-    cells: dict[tuple[int, int], CorrelationCell] = {}
+    cells: dict[tuple[int, int], BoardMatrixCell] = {}
     for correlation in board_matrix.correlations:
         cell = _build_correlation(correlation)
         cells[correlation.first, correlation.second] = cells[correlation.second, correlation.first] = cell
@@ -217,8 +202,8 @@ def _list_correlations(board_matrix: BoardMatrix) -> list[tuple[str, list[Correl
     ]
 
 
-def _build_correlation(correlation: BoardCorrelation) -> CorrelationCell:
-    return CorrelationCell(
+def _build_correlation(correlation: BoardCorrelation) -> BoardMatrixCell:
+    return BoardMatrixCell(
         format_decimal(correlation.value),
         format_interval(correlation.low, correlation.high),
         correlation.n,
@@ -244,7 +229,11 @@ def _scatter_context(
     if not set(sides[0][1]) & set(sides[1][1]):
         return context
     places = {keys.index(first), keys.index(second)}
-    correlation = next(each for each in board_matrix.correlations if {each.first, each.second} == places)
+    correlation = next(
+        correlation
+        for correlation in board_matrix.correlations
+        if {correlation.first, correlation.second} == places
+    )
     return context | {
         "chart": chart_url(draw_trade_off(sides[0], sides[1])),
         "chart_names": [boards[key].name for key in (first, second)],
@@ -258,9 +247,7 @@ def _build_side(board: MatrixBoard) -> tuple[str, Mapping[str, Dot], Ends]:
     metric = board.column.metric
     unit = unit_factor(metric)
     dots = {
-        model: make_dot(
-            model, {"value": number.value, "low": number.low, "high": number.high}, unit, _kind(board, number)
-        )
+        model: make_dot(model, number.statistic, unit, _kind(board, number))
         for model, number in board.column.numbers.items()
     }
     top = axis_top(board.document, metric) * unit

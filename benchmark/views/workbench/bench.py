@@ -137,7 +137,6 @@ def proposal(request: HttpRequest, name: str, proposal_id: UUID) -> HttpResponse
     member = get_member(own.campaign, person, AUTHOR)
     if member.joined_at is None:
         return redirect("bench", name)
-    recover_attempts(own)
     return render(request, "benchmark/workbench/bench/bench.html", _bench_context(own, person, member))
 
 
@@ -316,7 +315,10 @@ def ask(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
         raise
     except AssayError as refusal:
         error = error_text(refusal)
-    return _render_part(request, own, person, form, error)
+    answer = _render_part(request, own, person, form, error)
+    own.refresh_from_db(fields=["updated_at"])
+    answer["Assay-Saved"] = own.updated_at.isoformat()
+    return answer
 
 
 def _render_part(

@@ -10,7 +10,6 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
@@ -21,12 +20,12 @@ from annotation.core.http import as_attachment, breadcrumbs, parse_int
 from annotation.domain.permissions import FIND_CAMPAIGNS, MANAGE_BATCHES, READ_CAMPAIGNS, RUN_CAMPAIGNS
 from annotation.models import Guideline, Person
 from annotation.selectors.access import refuse_blind_judge
-from annotation.selectors.datasets import list_own_datasets
 from annotation.selectors.guidelines import list_published
 from annotation.views.access import act_required, person_of
-from benchmark.forms.workbench import CampaignBatchForm, CampaignForm
+from benchmark.forms.workbench.batches import CampaignBatchForm
+from benchmark.forms.workbench.campaigns import CampaignForm, list_campaign_datasets
 from benchmark.models import CampaignMember
-from benchmark.selectors.leaderboards.runs import list_open_datasets, list_open_models
+from benchmark.selectors.leaderboards.runs import list_open_models
 from benchmark.selectors.workbench.board import list_campaign_rows, open_campaign, read_needs
 from benchmark.selectors.workbench.campaigns import get_campaign, list_open_campaigns
 from benchmark.selectors.workbench.report import list_campaign_batches
@@ -35,7 +34,7 @@ from benchmark.services.workbench.campaigns import create_campaign
 from benchmark.services.workbench.exports import FILES, iterate_lines
 from benchmark.views.endpoint_runs import list_endpoint_choices
 from benchmark.views.workbench.methods import list_offered_methods
-from benchmark.views.workbench.wording import read_text
+from benchmark.views.workbench.wording import build_method_cards, list_places
 
 PER_PAGE = 50
 
@@ -63,23 +62,23 @@ def new_campaign(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     guidelines = list(list_published())
     guideline = _choose_guideline(request, guidelines)
-    if guideline is None or not (list_open_datasets(person) & list_own_datasets()).exists():
+    if guideline is None or not list_campaign_datasets(person).exists():
         return render(request, "benchmark/workbench/new.html", _new_context(person, guidelines, guideline))
     form = CampaignForm(
         request.POST if request.method == "POST" else None,
         person=person,
         guideline=guideline,
-        methods=[(method.name, read_text(method.label) or method.name) for method in list_offered_methods()],
-        language=get_language() or "en",
+        places=list_places(guideline.document),
+        methods=[(card.name, card.label) for card in build_method_cards(list_offered_methods())],
     )
     if request.method == "POST" and form.is_valid():
         try:
-            made = create_campaign(form.build_spec(), actor=person)
+            campaign = create_campaign(form.build_spec(), actor=person)
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
             messages.success(request, _("The campaign is made. Open it when its people are ready."))
-            return redirect("campaign", made.name)
+            return redirect("campaign", campaign.name)
     context = _new_context(person, guidelines, guideline) | {"form": form}
     return render(request, "benchmark/workbench/new.html", context, status=422 if form.is_bound else 200)
 
@@ -109,12 +108,12 @@ def _new_context(person: Person, guidelines: list[Guideline], guideline: Guideli
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     """A batch of the answers to the accepted prompts."""
     person = person_of(request)
-    source = get_campaign(person, name)
-    form = CampaignBatchForm(request.POST if request.method == "POST" else None, campaign=source)
+    campaign = get_campaign(person, name)
+    form = CampaignBatchForm(request.POST if request.method == "POST" else None, campaign=campaign)
     if request.method == "POST" and form.is_valid():
         try:
-            made = create_campaign_batch(
-                campaign=source,
+            new_batch = create_campaign_batch(
+                campaign=campaign,
                 name=form.cleaned_data["name"],
                 annotators=list(form.cleaned_data["annotators"]),
                 adjudicators=list(form.cleaned_data["adjudicators"]),
@@ -125,17 +124,17 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
             form.add_error(None, error_text(error))
         else:
             messages.success(request, _("The batch is open."))
-            return redirect("batch", made.name)
-    members = Person.objects.filter(pk__in=CampaignMember.objects.filter(campaign=source).values("person"))
+            return redirect("batch", new_batch.name)
+    members = Person.objects.filter(pk__in=CampaignMember.objects.filter(campaign=campaign).values("person"))
     context = {
-        "campaign": source,
+        "campaign": campaign,
         "form": form,
         "members": members.order_by("username"),
-        "needs": read_needs(source),
-        "batches": list_campaign_batches(source),
+        "needs": read_needs(campaign),
+        "batches": list_campaign_batches(campaign),
         "crumbs": breadcrumbs(
             (_("Campaigns"), "campaigns", []),
-            (str(source), "campaign", [name]),
+            (str(campaign), "campaign", [name]),
             title=_("New batch of the answers"),
         ),
     }
@@ -150,10 +149,10 @@ def export(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     if kind not in FILES:
         raise Http404
     person = person_of(request)
-    source = get_campaign(person, name)
-    refuse_blind_judge(person, source.dataset)
-    open_campaign(source, person)
+    campaign = get_campaign(person, name)
+    refuse_blind_judge(person, campaign.dataset)
+    open_campaign(campaign, person)
     answer = StreamingHttpResponse(
-        iterate_lines(source, kind, reader=person), content_type="application/x-ndjson; charset=utf-8"
+        iterate_lines(campaign, kind, reader=person), content_type="application/x-ndjson; charset=utf-8"
     )
-    return as_attachment(answer, f"{source.name}-{FILES[kind]}")
+    return as_attachment(answer, f"{campaign.name}-{FILES[kind]}")

@@ -14,12 +14,12 @@ from django.views.decorators.http import require_safe
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.http import breadcrumbs
-from annotation.core.study_scope import get_study_scope
 from annotation.domain.permissions import RUN_CAMPAIGNS
 from annotation.models import Study
+from annotation.selectors.studies import list_studies
 from annotation.views.access import act_required, person_of, post_form
 from benchmark.domain.workbench.methods import FLAMES_METHODS
-from benchmark.forms.workbench import MethodForm, method_to_fields
+from benchmark.forms.workbench.methods import MethodForm, method_to_fields
 from benchmark.models import AttackMethod
 from benchmark.services.workbench import campaigns as services
 from benchmark.views.workbench.wording import build_method_cards
@@ -63,9 +63,7 @@ def save_method(request: HttpRequest) -> HttpResponse:
         services.save_method(
             study=_get_study(),
             name=name,
-            label=form.read_texts("label"),
-            definition=form.read_texts("definition"),
-            examples=form.read_texts("examples"),
+            **form.read_texts(),
             archived=request.POST.get("archived") == "1",
             actor=person_of(request),
         )
@@ -78,8 +76,7 @@ def save_method(request: HttpRequest) -> HttpResponse:
 
 def _get_study() -> Study:
     """The study of the address; Conflict where there is none."""
-    scope = get_study_scope()
-    studies = Study.objects.all() if scope is None else Study.objects.filter(pk__in=scope)
+    studies = list_studies()[:2]
     if len(studies) != 1:
         raise Conflict(N_("Open a study first: its attack methods are its own."))
     return studies[0]
@@ -88,17 +85,19 @@ def _get_study() -> Study:
 def _show_methods(request: HttpRequest, form: MethodForm, *, is_new: bool = True) -> HttpResponse:
     """``form`` is the one that was sent, of a new method or of one of the list."""
     rows: list[dict[str, Any]] = []
-    sent = "" if is_new or not form.is_bound else str(form.data.get("name", ""))
-    stored = _list_methods()
-    for number, (method, card) in enumerate(zip(stored, build_method_cards(stored), strict=True)):
-        is_sent = method.name == sent
-        own = form if is_sent else MethodForm(initial=method_to_fields(method))
-        own.auto_id = f"method-{number}-%s"
-        rows.append({"method": method, "card": card, "form": own, "is_open": is_sent})
+    sent_name = "" if is_new else str(form.data.get("name", ""))
+    known_methods = _list_methods()
+    for number, (method, card) in enumerate(
+        zip(known_methods, build_method_cards(known_methods), strict=True)
+    ):
+        is_sent = method.name == sent_name
+        method_form = form if is_sent else MethodForm(initial=method_to_fields(method))
+        method_form.auto_id = f"method-{number}-%s"
+        rows.append({"method": method, "card": card, "form": method_form, "is_open": is_sent})
     context = {
         "rows": rows,
         "form": form if is_new else MethodForm(),
-        "has_own": bool(stored and stored[0].pk),
+        "has_own": bool(known_methods and known_methods[0].pk),
         "crumbs": breadcrumbs((_("Campaigns"), "campaigns", []), title=_("Attack methods")),
     }
     status = 422 if form.is_bound else 200

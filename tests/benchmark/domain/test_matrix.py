@@ -11,7 +11,6 @@ from benchmark.domain.leaderboards.matrix import (
     MatrixColumn,
     choose_metric,
     correlate_columns,
-    find_column_scope,
     list_models,
     order_models,
 )
@@ -28,19 +27,19 @@ def row(model: str, value: float | None, *, metric: str = "harmless_rate", reaso
 
 def column(values: dict[str, float | None], *, metric: str = "harmless_rate") -> MatrixColumn:
     rows = [row(model, value, metric=metric) for model, value in values.items()]
-    return MatrixColumn.build(FLAMES.metric(metric), None, rows)
+    return MatrixColumn.build(FLAMES, FLAMES.metric(metric), rows)
 
 
 FIRST = {"A": 0.9, "B": 0.7, "C": 0.7, "D": 0.2}
 
 
 def test_a_number_is_the_overall_or_that_of_the_only_dimension():
-    assert find_column_scope(FLAMES, HARMLESS) is None
-    assert find_column_scope(XSTEST, FULL_REFUSAL) == "unsafe"
+    assert column(FIRST).scope is None
     cell = {"n": 40, "reason": "no_gold", "full_refusal_rate": {"value": 0.5, "low": None, "high": None}}
     refusals = MatrixColumn.build(
-        FULL_REFUSAL, "unsafe", [{"model": "A", "overall": {}, "dimensions": {"unsafe": cell}}]
+        XSTEST, FULL_REFUSAL, [{"model": "A", "overall": {}, "dimensions": {"unsafe": cell}}]
     )
+    assert refusals.scope == "unsafe"
     assert refusals.numbers["A"].to_json() == {
         "value": 0.5,
         "low": None,
@@ -86,7 +85,7 @@ def test_what_says_nothing_is_undefined(second: dict[str, float | None], n: int)
 
 def test_predicted_and_undefined_numbers_count_for_nothing():
     rows = [row("A", 0.9), row("B", 0.7), row("C", 0.5), row("D", 0.1, reason="no_gold"), row("E", None)]
-    first = MatrixColumn.build(HARMLESS, None, rows)
+    first = MatrixColumn.build(FLAMES, HARMLESS, rows)
     assert list(first.numbers) == ["A", "B", "C", "D"]
     (correlation,) = correlate_columns([first, column({**FIRST, "D": 1.0})])
     assert correlation.n == 3

@@ -12,9 +12,13 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from openpyxl import Workbook
 
 from annotation.core.errors import Forbidden
+from annotation.core.study_scope import limit_to_studies
 from annotation.models import AuditEvent, Dataset, Job, Person, Prompt
 from annotation.services.people.people import add_person
 from annotation.services.studies import find_or_make_study
@@ -321,7 +325,7 @@ def test_a_flames_file_and_a_table_come_in(tmp_path: Path) -> None:
     table = tmp_path / "表.csv"
     with table.open("w", encoding="gb18030", newline="") as file:
         writer = csv.writer(file, delimiter=";")
-        writer.writerow(["提示词", "维度", "子类", "攻击方法", "恶意", "谁写的", "理由"])
+        writer.writerow(["提示词", "维度", "子类", "攻击手法", "恶意", "谁写的", "理由"])
         writer.writerow(
             [DRINKS_TEXT, DRINKS.dimension, DRINKS.subcomponent, DRINKS.method, "显性", "七号", "略"]
         )
@@ -335,6 +339,54 @@ def test_a_flames_file_and_a_table_come_in(tmp_path: Path) -> None:
         "略",
         "zh",
     )
+
+
+@pytest.mark.parametrize(
+    "stated", [("--map", "author=谁写的"), ("--map", "prompt=谁写的"), ("--sheet", "one")]
+)
+def test_what_is_said_of_columns_is_not_lost_on_a_format_that_has_its_own(
+    tmp_path: Path, stated: tuple[str, ...]
+) -> None:
+    make_campaign()
+    row = {**line(TOXIC_TEXT), "谁写的": "七号"}
+    path = write_lines(tmp_path / "written.jsonl", [row])
+    refusal = refused("import_proposals", path, "--campaign", "attacks", "--format", "jsonl", *stated)
+    assert "leave --format out" in refusal
+    assert not Proposal.objects.exists()
+
+
+def test_without_a_format_the_columns_of_json_lines_can_be_named(tmp_path: Path) -> None:
+    make_campaign()
+    row = {**line(TOXIC_TEXT), "谁写的": "七号", "哪种": "显性"}
+    del row["malice"]
+    path = write_lines(tmp_path / "written.jsonl", [row])
+    run("import_proposals", path, "--campaign", "attacks", "--map", "author=谁写的", "malice=哪种")
+    proposal = Proposal.objects.get()
+    assert (proposal.author.username, proposal.revisions.get().malice) == ("七号", "explicit")
+
+
+def test_sheets_that_are_not_read_are_told(tmp_path: Path) -> None:
+    make_campaign()
+    book = Workbook()
+    row = line(TOXIC_TEXT)
+    for name in ("first", "second"):
+        sheet = book.create_sheet(name)
+        sheet.append(list(row))
+        sheet.append(list(row.values()))
+    book.remove(book["Sheet"])
+    book.save(tmp_path / "book.xlsx")
+    outcome = run("import_proposals", str(tmp_path / "book.xlsx"), "--campaign", "attacks")
+    assert outcome["taken"] == 1
+    assert any("second" in note for note in outcome["files"][0]["notes"])
+
+
+def test_what_a_final_classification_lacks_no_option_gives(tmp_path: Path) -> None:
+    make_campaign()
+    final = {**TOXIC.model_dump(), "malice": ""}
+    path = write_lines(tmp_path / "elsewhere.jsonl", [line(TOXIC_TEXT, state="accepted", final=final)])
+    refusal = refused("import_proposals", path, "--campaign", "attacks", "--accepted", "--malice", "explicit")
+    assert f"{path}:1 [final.malice]" in refusal
+    assert "--malice" not in refusal
 
 
 def test_a_file_of_a_closed_campaign_is_refused(tmp_path: Path) -> None:
@@ -434,6 +486,25 @@ def test_everything_is_written_under_pseudonyms(reviewed: Campaign, tmp_path: Pa
     named = run("export_campaign", "attacks", "--out", str(tmp_path / "named"), "--names")
     assert [row["author"] for row in read_rows(named["path"])] == ["lin", "chen", "lin"]
     assert AuditEvent.objects.filter(verb="export_campaign", data__names=True).count() == 1
+
+
+@pytest.mark.parametrize("format_name", ["jsonl", "flames"])
+def test_the_lines_are_of_the_study_in_which_they_were_asked_for(
+    reviewed: Campaign, format_name: str
+) -> None:
+    """A page streams them when its request, and the study that was under way, has ended."""
+    with limit_to_studies([reviewed.study_id]):
+        expected = list(iterate_lines(reviewed, format_name))
+    with limit_to_studies([reviewed.study_id]):
+        lines = iterate_lines(reviewed, format_name)
+    with limit_to_studies([reviewed.study_id + 1]):
+        assert list(lines) == expected
+    with limit_to_studies([reviewed.study_id]):
+        lines = iterate_lines(reviewed, format_name)
+    with CaptureQueriesContext(connection) as queries:
+        list(lines)
+    studies = [f'"study_id" = {reviewed.study_id}' in query["sql"] for query in queries]
+    assert studies == [True] * (4 if format_name == "jsonl" else 1)
 
 
 def test_an_exported_campaign_comes_in_again(reviewed: Campaign, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from benchmark.models import (
     Review,
     TextBand,
     TextEmbedding,
+    texts,
     workbench,
 )
 from tests.annotation.services.test_constraints import changed, copied
@@ -92,11 +93,12 @@ def _propose_again(proposal: Proposal, author: Any) -> Callable[[], Any]:
 
 
 def constraints() -> list[str]:
-    """Of the tables of this module, but for what Django makes of a field by itself."""
+    """Of the tables of campaigns, but for what Django makes of a field by itself."""
     models = [
         value
-        for value in vars(workbench).values()
-        if isinstance(value, type) and getattr(value, "__module__", "") == workbench.__name__
+        for module in (texts, workbench)
+        for value in vars(module).values()
+        if isinstance(value, type) and getattr(value, "__module__", "") == module.__name__
     ]
     return sorted(
         constraint.name

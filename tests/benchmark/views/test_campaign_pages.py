@@ -13,7 +13,7 @@ from django.urls import reverse
 from annotation.models import Batch, Dataset, Guideline, Person, ResultOpening
 from annotation.services.people.people import add_person
 from annotation.services.studies import create_study, find_or_make_study
-from benchmark.forms.workbench import DISCLOSURE
+from benchmark.forms.workbench.campaigns import DISCLOSURE
 from benchmark.models import AttackMethod, AttemptAnswer, Campaign, CampaignMember, Proposal, Quota
 from benchmark.services.workbench.attempts import set_levels
 from benchmark.services.workbench.batches import create_campaign_batch

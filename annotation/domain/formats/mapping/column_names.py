@@ -42,7 +42,7 @@ subcomponent: subcomponent subcategory sub_category subdimension subtype 子维�
     二级维度 细分 细类
     小分类 サブカテゴリ サブカテゴリー 下位分類
 language: language lang locale 语言 語言 语种 語種 言語
-attack_method: attack_method attack attack_type 攻击方法 攻擊方法 攻击方式 攻击手段 攻撃手法 攻撃方法
+attack_method: attack_method attack attack_type 攻击方法 攻擊方法 攻击方式 攻击手段 攻击手法 攻擊手法 攻撃手法 攻撃方法
 malice: malice malice_type 恶意 惡意 恶意类型 惡意類型 恶意形式 悪意
 source: prompt_source data_source source_dataset 来源 來源 数据来源 資料來源 出处 出典
 """)

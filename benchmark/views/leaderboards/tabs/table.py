@@ -64,6 +64,7 @@ from benchmark.views.leaderboards.formatting import (
     list_columns,
     list_metric_views,
     metric_label,
+    sort_direction,
 )
 from benchmark.views.leaderboards.query import GROUPS, BoardQuery, Context, choose
 from benchmark.views.leaderboards.tabs.reading import (
@@ -291,12 +292,8 @@ def _board_head(
         _format_end(column.metric, high),
         n,
         url,
-        _sorting(column.metric) if is_sorted else "",
+        sort_direction(column.metric) if is_sorted else "",
     )
-
-
-def _sorting(metric: Metric) -> str:
-    return "descending" if metric.better == "higher" else "ascending"
 
 
 def _format_end(metric: Metric, value: float) -> str:
