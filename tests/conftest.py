@@ -16,6 +16,8 @@ import hypothesis
 import pytest
 from django.db import connection, transaction
 from django.test import TransactionTestCase
+from django.test.client import ClientHandler
+from django.test.signals import setting_changed
 from django.utils import translation
 
 from annotation.models import Batch, Dataset, Guideline, Person
@@ -104,6 +106,24 @@ def django_db_setup(django_db_setup: None, migrated_database: MigratedDatabase |
         migrated_database.keep(Path(connection.settings_dict["NAME"]))
         empty = migrated_database.restore
     TransactionTestCase._fixture_teardown = lambda _case: empty()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _middleware_once() -> None:
+    """Each client of a test would make the middleware anew, and WhiteNoise then reads the place of every static file: a
+    fifth of the time of a page's test. It is made anew after a setting changed, because it reads settings when it is
+    made.
+    """
+    load, shared = ClientHandler.load_middleware, dict[str, Any]()
+
+    def load_shared(handler: ClientHandler, is_async: bool = False) -> None:
+        if not shared:
+            load(handler, is_async)
+            shared.update((name, value) for name, value in vars(handler).items() if "middleware" in name)
+        vars(handler).update(shared)
+
+    ClientHandler.load_middleware = load_shared  # type: ignore[assignment, method-assign]
+    setting_changed.connect(lambda **_: shared.clear(), weak=False)
 
 
 @pytest.fixture(autouse=True)
