@@ -20,6 +20,7 @@ import dj_database_url
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
+from kombu import Exchange, Queue
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
@@ -461,7 +462,15 @@ else:
     }
 # The job row is the truth: no result backend, and a message is only a hint that there is work.
 CELERY_TASK_IGNORE_RESULT = True
+# A worker takes from all of these but where -Q names some; whoever looks after jobs must not wait for a training.
 CELERY_TASK_DEFAULT_QUEUE = "assay"
+HOUSEKEEPING_QUEUE, TRAINING_QUEUE = "housekeeping", "train"
+CELERY_TASK_QUEUES = [
+    Queue(name, Exchange(name, type="direct"), routing_key=name)
+    for name in (CELERY_TASK_DEFAULT_QUEUE, HOUSEKEEPING_QUEUE, TRAINING_QUEUE)
+]
+# The queue of a kind of job; of those that are not here it is the default.
+JOB_QUEUES = {"train_scorer": TRAINING_QUEUE}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CONCURRENCY = env("ASSAY_WORKERS", "1", read_positive)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -478,9 +487,16 @@ if JOB_STALE_SECONDS <= JOB_HEARTBEAT_SECONDS:
 JOB_MAX_ATTEMPTS = env("ASSAY_JOB_MAX_ATTEMPTS", "3", read_positive)
 PREDICTION_DAYS = env("ASSAY_PREDICTION_DAYS", "30", read_positive)
 CELERY_BEAT_SCHEDULE = {
-    "sweep-jobs": {"task": "annotation.sweep_jobs", "schedule": 5.0, "options": {"expires": 5}},
-    "watch-batches": {"task": "annotation.watch_batches", "schedule": 30.0, "options": {"expires": 30}},
-    "forget-requests": {"task": "scoring.forget_requests", "schedule": 3600.0, "options": {"expires": 3600}},
+    name: {
+        "task": task,
+        "schedule": seconds,
+        "options": {"expires": seconds, "queue": HOUSEKEEPING_QUEUE},
+    }
+    for name, task, seconds in (
+        ("sweep-jobs", "annotation.sweep_jobs", 5.0),
+        ("watch-batches", "annotation.watch_batches", 30.0),
+        ("forget-requests", "scoring.forget_requests", 3600.0),
+    )
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(ASSAY_DATA_DIR / "celerybeat-schedule")
 

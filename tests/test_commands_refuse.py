@@ -50,6 +50,16 @@ CAMPAIGN = [
 UNKNOWN: dict[str, list[list[str]]] = {
     "add_study": [["default"], ["a/b"], ["new", "--managers", "nobody"]],
     "list_permissions": [],
+    "jobs": [
+        ["stop"],
+        ["list", "--state", "lost"],
+        ["list", "--limit", "0"],
+        ["retry"],
+        ["retry", "999999"],
+        ["cancel"],
+        ["cancel", "999999"],
+        ["cancel", "first"],
+    ],
     "set_roles": [["nobody"], ["lin", "--roles", "king"], ["lin", "--study", "nowhere"]],
     "add_person": [
         ["lin"],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -77,6 +78,49 @@ def get_job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
     if "export" in job.payload:  # nor see what was exported of a release that they may not open
         check_export_release(person, job.payload["export"])
     return job
+
+
+def get_queue(kind: str) -> str:
+    """The queue from which workers take jobs of this kind."""
+    return settings.JOB_QUEUES.get(kind, settings.CELERY_TASK_DEFAULT_QUEUE)
+
+
+def list_latest_jobs(
+    *, states: Sequence[str] | None = None, kind: str | None = None, limit: int
+) -> list[Job]:
+    """Of all studies, the latest first; only those in ``states`` and of ``kind`` where these are said."""
+    jobs = Job.objects.order_by("-pk")
+    if states:
+        jobs = jobs.filter(state__in=states)
+    if kind:
+        jobs = jobs.filter(kind=kind)
+    return list(jobs[:limit])
+
+
+def get_jobs(numbers: Sequence[int]) -> list[Job]:
+    """In this order. Raises NotFound, which names those that are not there."""
+    jobs = Job.objects.in_bulk(numbers)
+    missing = [str(number) for number in numbers if number not in jobs]
+    if missing:
+        raise NotFound(N_("There is no job {numbers}."), numbers=", ".join(missing))
+    return [jobs[number] for number in dict.fromkeys(numbers)]
+
+
+def describe_job(job: Job) -> dict[str, Any]:
+    """As an operator reads it: the times are in UTC, ``progress`` is from 0 to 1."""
+    times = {"created_at": job.created_at, "started_at": job.started_at, "finished_at": job.finished_at}
+    return {
+        "job": job.pk,
+        "kind": job.kind,
+        "title": job.title,
+        "queue": get_queue(job.kind),
+        "state": job.state,
+        "attempt": job.attempt,
+        "progress": round(job.progress, 3),
+        "worker": job.worker,
+        "error": job.error,
+        **{name: time and time.isoformat() for name, time in times.items()},
+    }
 
 
 def hash_basis(content: Any) -> str:

@@ -38,7 +38,7 @@ from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.core.study_scope import get_study_scope, limit_to_studies
 from annotation.models import Job, Person, Study
-from annotation.selectors.jobs import DEAD, is_silent
+from annotation.selectors.jobs import DEAD, get_queue, is_silent
 from annotation.services.audit import record
 
 logger = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ def enqueue(
         depends_on=depends_on,
     )
     if send and (depends_on is None or depends_on.state == Job.State.DONE):
-        transaction.on_commit(partial(_send_message, job.pk))
+        transaction.on_commit(partial(_send_message, job.pk, job.kind))
     return job
 
 
@@ -260,6 +260,33 @@ def cancel(*, job: Job, actor: Person | None = None) -> Job:
     return locked
 
 
+@transaction.atomic
+def retry(*, job: Job, actor: Person | None = None) -> Job:
+    """Queue a failed job anew, and what was cancelled because it waited for it. Raises Conflict for any other."""
+    locked = Job.objects.select_for_update().filter(pk=job.pk).first()
+    if locked is None:
+        raise NotFound(N_("There is no such job."))
+    if locked.state != Job.State.FAILED:
+        raise Conflict(
+            N_("Job {job} is {state}; only a failed job is tried again."), job=locked.pk, state=locked.state
+        )
+    _queue_anew(locked)
+    record(actor=actor, verb="retry_job", target=f"job:{locked.pk}")
+    transaction.on_commit(partial(_send_message, locked.pk, locked.kind))
+    return locked
+
+
+def _queue_anew(job: Job) -> None:
+    job.state, job.error, job.finished_at = Job.State.QUEUED, "", None
+    job.result.pop("error", None)
+    # A job that killed its workers gets all its attempts again: the machine has more memory now, say.
+    job.deaths, job.progress, job.furthest, job.stage = 0, 0, 0, ""
+    job.worker, job.heartbeat, job.suspected_at, job.is_stopping = "", None, None, False
+    job.save()
+    for dependent in job.dependents.filter(state=Job.State.CANCELLED, cancel_requested=False):
+        _queue_anew(dependent)
+
+
 def sweep() -> int:
     """Give back the rows of dead workers, and send again what waits. The number of messages sent."""
     _recover_dead_jobs()
@@ -269,9 +296,9 @@ def sweep() -> int:
         Q(depends_on=None) | Q(depends_on__state=Job.State.DONE), state=Job.State.QUEUED
     )
     is_due = Q(attempt__gt=0) | Q(created_at__lt=Now() - RESEND_AFTER)
-    due = list(waiting.filter(is_due).values_list("pk", flat=True))
-    for job_id in due:
-        _send_message(job_id)
+    due = list(waiting.filter(is_due).values_list("pk", "kind"))
+    for job_id, kind in due:
+        _send_message(job_id, kind)
     return len(due)
 
 
@@ -357,8 +384,8 @@ def _finish_job(
         return
     job.state = state
     if state == Job.State.DONE:
-        for dependent_id in job.dependents.values_list("pk", flat=True):
-            transaction.on_commit(partial(_send_message, dependent_id))
+        for dependent_id, kind in job.dependents.values_list("pk", "kind"):
+            transaction.on_commit(partial(_send_message, dependent_id, kind))
     else:
         _cancel_dependents(job)
 
@@ -381,13 +408,13 @@ def _cancel_dependents(job: Job) -> None:
         _cancel_dependents(dependent)
 
 
-def _send_message(job_id: int) -> None:
-    """Tell the workers. A broker that is away loses nothing and holds nobody: the sweep sends again."""
+def _send_message(job_id: int, kind: str) -> None:
+    """Tell the workers of its queue. A broker that is away loses nothing and holds nobody: the sweep sends again."""
     global _broker_rests_until  # noqa: PLW0603 (of this process)
     if time.monotonic() < _broker_rests_until:
         return
     try:
-        current_app.send_task("annotation.run_job", args=[job_id], retry=False)
+        current_app.send_task("annotation.run_job", args=[job_id], queue=get_queue(kind), retry=False)
     except Exception as error:  # any broker's own kind of exception
         _broker_rests_until = time.monotonic() + BROKER_REST_SECONDS
         logger.warning(

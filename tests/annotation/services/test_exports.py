@@ -188,7 +188,7 @@ def test_discarding_removes_the_files_and_not_what_is_being_written(release: Gol
 
 
 def test_the_pages_order_show_and_hand_out(release: GoldRelease, he: Person, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(jobs, "_send_message", lambda _job: None)
+    monkeypatch.setattr(jobs, "_send_message", lambda _job, _kind: None)
     client = signed_in(he)
     answer = client.post(reverse("release-exports", args=["r"]), {"format": "hf", "license": "cc-by-4.0"})
     export = Export.objects.get()

@@ -38,7 +38,7 @@ def _beats(settings: LazySettings) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_send_message", lambda _job_id: None)
+    monkeypatch.setattr(jobs, "_send_message", lambda _job_id, _kind: None)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def _beats(settings: LazySettings) -> None:
 def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     """The ids that were told to the broker, in order; a broker is another test's business."""
     ids: Sent = []
-    monkeypatch.setattr(jobs, "_send_message", ids.append)
+    monkeypatch.setattr(jobs, "_send_message", lambda job_id, _kind: ids.append(job_id))
     return ids
 
 
@@ -174,7 +174,7 @@ def test_a_broker_that_is_away_loses_nothing(monkeypatch: pytest.MonkeyPatch, ki
     monkeypatch.setattr(jobs, "_broker_rests_until", 0.0)
     monkeypatch.setattr(jobs.current_app, "send_task", refuse)
     job = queue(kind(lambda _context: {}))
-    jobs._send_message(job.pk)
+    jobs._send_message(job.pk, job.kind)
     assert "nobody listens" in caplog.text
     job.refresh_from_db()
     assert job.state == "queued"
@@ -388,8 +388,8 @@ class Workers:
             "ASSAY_JOB_STALE_SECONDS": "3",
         }
 
-    def start(self) -> subprocess.Popen[bytes]:
-        options = ["--beat", "--loglevel", "info", "--include", "tests.annotation.job_kinds"]
+    def start(self, *options: str) -> subprocess.Popen[bytes]:
+        options = ("--beat", "--loglevel", "info", "--include", "tests.annotation.job_kinds", *options)
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "celery", "-A", "config", "worker", *options],
@@ -402,13 +402,13 @@ class Workers:
         self.running.append(process)
         return process
 
-    def enqueue(self, payload: dict[str, Any]) -> Job:
+    def enqueue(self, payload: dict[str, Any], *, kind: str = "tally") -> Job:
         """In a process with the workers' settings, as a page or a command does it; so that it meets their broker."""
         code = (
             "import django, json, sys; django.setup(); from annotation.services import jobs;"
-            "print(jobs.enqueue(kind='tally', payload=json.loads(sys.argv[1]), title='Tally').pk)"
+            "print(jobs.enqueue(kind=sys.argv[2], payload=json.loads(sys.argv[1]), title='Tally').pk)"
         )
-        command = [sys.executable, "-c", code, json.dumps(payload)]
+        command = [sys.executable, "-c", code, json.dumps(payload), kind]
         made = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, check=True)
         return Job.objects.get(pk=int(made.stdout))
 
@@ -458,19 +458,52 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_the_page_says_so(
 ):
     assert job_kinds.tally  # what the workers include
     file = tmp_path / "tally"
-    first = workers.start()
+    training = workers.enqueue({"scorer": 0}, kind="train_scorer")
+    first = workers.start("--queues", "housekeeping,assay")
     job = workers.enqueue({"file": str(file), "steps": 30, "pause": 0.2})
     wait_for(lambda: file.exists() and len(file.read_text()) >= 5, first, seconds=180, log=workers.log)
     workers.kill(first)
     written = len(file.read_text())
     assert written < 30
+    training.refresh_from_db()
+    assert training.state == "queued"  # the first worker took nothing from the queue of trainings
     second = workers.start()
     wait_for(lambda: Job.objects.get(pk=job.pk).is_over, second, seconds=180, log=workers.log)
+    wait_for(lambda: Job.objects.get(pk=training.pk).is_over, second, seconds=180, log=workers.log)
+    training.refresh_from_db()
+    assert training.error == "The scorer of this job is there no more."  # a worker took it, and answered
     job.refresh_from_db()
     assert (job.state, job.attempt, job.error) == ("done", 2, "")
     assert job.result == {"strokes": 30, "began_at": written}  # it went on, and did nothing twice
     client.force_login(he)
     assert b"attempt 2" in client.get(f"/jobs/{job.pk}/").content
+
+
+def test_a_failed_job_is_tried_again_with_what_waited_for_it(sent: Sent, kind: Any, ma: Person, caplog: Any):
+    broken = True
+
+    def handler(_context: jobs.JobContext) -> dict[str, Any]:
+        if broken:
+            raise AssayError(N_("No batch is named {name}."), name="x")
+        return {"ok": True}
+
+    job = queue(kind(handler))
+    follower = queue("here", depends_on=job)
+    withdrawn = jobs.cancel(job=queue("here", depends_on=job))
+    with pytest.raises(Conflict, match="only a failed job"):
+        jobs.retry(job=job)
+    assert jobs.run(job.pk).state == "failed"
+    Job.objects.filter(pk=job.pk).update(deaths=2, progress=0.4, furthest=0.4)
+    broken = False
+    jobs.retry(job=job, actor=ma)
+    job.refresh_from_db()
+    assert (job.state, job.error, job.result, job.deaths, job.furthest) == ("queued", "", {}, 0, 0)
+    assert AuditEvent.objects.get(verb="retry_job", actor=ma).target == f"job:{job.pk}"
+    assert (jobs.run(job.pk).state, jobs.run(follower.pk).state) == ("done", "done")
+    withdrawn.refresh_from_db()
+    assert (withdrawn.state, withdrawn.error) == ("cancelled", "")
+    with pytest.raises(NotFound):
+        jobs.retry(job=Job(pk=0))
 
 
 def test_a_failure_is_told_in_the_language_of_whoever_reads_it():
