@@ -8,8 +8,9 @@ class AnnotationConfig(AppConfig):
     name = "annotation"
 
     def ready(self) -> None:
-        from annotation.core.databases import adapt_to_pooler
+        from annotation.core.databases import adapt_to_pooler, watch_statements
         from annotation.services.people import tokens
 
         tokens.connect_signals()
         connection_created.connect(adapt_to_pooler)
+        connection_created.connect(watch_statements)

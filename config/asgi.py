@@ -7,7 +7,9 @@ import os
 from django.core.asgi import get_asgi_application
 
 from config.database import limit_statements
+from config.operations.sentry import start_sentry
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_asgi_application()
 limit_statements()
+start_sentry()

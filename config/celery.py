@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from logging.config import dictConfig
 from typing import Any
 
 from celery import Celery
-from celery.signals import celeryd_init, worker_shutting_down
+from celery.signals import (
+    after_task_publish,
+    beat_init,
+    celeryd_init,
+    setup_logging,
+    worker_ready,
+    worker_shutdown,
+    worker_shutting_down,
+)
 
 from annotation.core.shutdown import begin_shutdown
 
@@ -23,6 +33,48 @@ def _lengthen_timeouts(conf: Any, **_: Any) -> None:
     options = conf.broker_transport_options
     if "socket_timeout" in options:
         conf.broker_transport_options = {"socket_timeout": 10, "socket_connect_timeout": 10}
+
+
+@setup_logging.connect
+def _configure_logs(loglevel: int | str | None = None, **_: Any) -> None:
+    """As in the other processes; what ``--loglevel`` says is of Celery's own lines."""
+    from django.conf import settings
+
+    dictConfig(settings.LOGGING)
+    logging.getLogger("celery").setLevel(loglevel or logging.WARNING)
+
+
+@celeryd_init.connect
+@beat_init.connect
+def _report_errors(**_: Any) -> None:
+    from config.operations.sentry import start_sentry
+
+    start_sentry()
+
+
+@worker_ready.connect
+def _leave_signs(sender: Any, **_: Any) -> None:
+    from annotation.selectors.operations.signs import WORKER
+    from annotation.services.operations.signs import SignThread
+
+    sender.sign = SignThread(WORKER, f"{sender.hostname}/{os.getpid()}")
+    sender.sign.start()
+
+
+@worker_shutdown.connect
+def _end_signs(sender: Any, **_: Any) -> None:
+    sign = getattr(sender, "sign", None)
+    if sign is not None:
+        sign.stop()
+
+
+@after_task_publish.connect
+def _leave_sign_of_beat(sender: str | None = None, **_: Any) -> None:
+    """Beat alone sends this message; that it was sent says that both beat and the broker work."""
+    from annotation.services.operations.signs import BEAT_TASK, leave_sign_of_beat
+
+    if sender == BEAT_TASK:
+        leave_sign_of_beat()
 
 
 @worker_shutting_down.connect

@@ -6,6 +6,9 @@ Options of the command line win. docs/production.md says why a proxy stands befo
 from __future__ import annotations
 
 import gc
+import os
+import shutil
+import tempfile
 from typing import Any
 
 from config import settings
@@ -16,6 +19,29 @@ workers = settings.WEB_WORKERS
 threads = settings.WEB_THREADS
 worker_connections = 500  # a process may usually open 1,024 files; the others are for answers
 control_socket_disable = True
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+if settings.LOG_FORMAT == "json":  # its own lines as well
+    gunicorn_logger = {"handlers": ["console"], "level": settings.LOG_LEVEL, "propagate": False}
+    logging_of_all: dict[str, Any] = settings.LOGGING
+    logconfig_dict = {
+        **logging_of_all,
+        "loggers": {**logging_of_all["loggers"], "gunicorn.error": gunicorn_logger},
+    }
+if settings.METRICS_TOKEN and METRICS_FOLDER not in os.environ:
+    # The numbers of all processes, which begin anew with the server.
+    os.environ[METRICS_FOLDER] = tempfile.mkdtemp(prefix="assay-metrics-")
+
+
+def child_exit(_server: Any, worker: Any) -> None:
+    if METRICS_FOLDER in os.environ:
+        from prometheus_client.multiprocess import mark_process_dead
+
+        mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+
+
+def on_exit(_server: Any) -> None:
+    if METRICS_FOLDER in os.environ:
+        shutil.rmtree(os.environ[METRICS_FOLDER], ignore_errors=True)
 
 
 def post_worker_init(_worker: Any) -> None:

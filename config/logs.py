@@ -1,9 +1,16 @@
-"""What must not stand in a log."""
+"""The lines of a log: for a person or as JSON, each with what it is about, and without what must not stand there."""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+from datetime import UTC, datetime
+from typing import Any
+
+from django.utils.functional import SimpleLazyObject, empty
+
+from annotation.core.log_context import get_logged_job, get_logged_request
 
 # An address that lets whoever reads it make an account or set a password (annotation/services/people/invitations.py,
 # setup_links.py), or read a board (benchmark/services/sharing.py); and a token
@@ -12,16 +19,77 @@ _SECRETS = (
     (re.compile(r"(/(?:join|set-up|shared)/)[^/\s\"'?]+"), r"\1***"),
     (re.compile(r"(assay_)[0-9a-f]{8,}"), r"\1***"),
     (re.compile(r"(\bToken\s+)(?!assay_)[0-9a-f]{16,}"), r"\1***"),
+    (re.compile(r"(\bBearer\s+)[^\s\"']+"), r"\1***"),
+    (re.compile(r"(://[^:/@\s]*:)[^@/\s]+(@)"), r"\1***\2"),  # the password of a database or a broker
 )
+
+
+def mask_secrets(text: str) -> str:
+    for secret, mask in _SECRETS:
+        text = secret.sub(mask, text)
+    return text
 
 
 class SecretsFilter(logging.Filter):
     """Takes the secrets of links and of tokens out of the lines that show them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        line = masked = record.getMessage()
-        for secret, mask in _SECRETS:
-            masked = secret.sub(mask, masked)
+        line = record.getMessage()
+        masked = mask_secrets(line)
         if masked != line:
             record.msg, record.args = masked, ()
         return True
+
+
+class LineFormatter(logging.Formatter):
+    """A line to read, and below it the traceback, where there is one."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)
+        return mask_secrets(super().formatException(ei))
+
+
+class JsonFormatter(logging.Formatter):
+    """An object in one line. What is not known is left out; a person is a number, and a route names nobody."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": mask_secrets(record.getMessage()),
+            **describe_context(),
+        }
+        if record.exc_info:
+            line["exception"] = mask_secrets(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def describe_context() -> dict[str, Any]:
+    """The request and the job that this thread is at; asks neither the database nor the session."""
+    request, job = get_logged_request(), get_logged_job()
+    if request is None:
+        return {} if job is None else {"job": job}
+    match = getattr(request, "resolver_match", None)
+    context = {
+        "request_id": getattr(request, "request_id", None),
+        "person": _find_person_id(request),
+        "address": _find_address(request),
+        "route": None if match is None else match.view_name,
+        "method": request.method,
+        "job": job,
+    }
+    return {name: value for name, value in context.items() if value is not None}
+
+
+def _find_address(request: Any) -> str:
+    from annotation.services.people.sign_ins import client_address  # models, which the settings may not load
+
+    return client_address(request)
+
+
+def _find_person_id(request: Any) -> int | None:
+    """Of whom the request is, if somebody has asked for them already."""
+    person = request.__dict__.get("user")
+    if isinstance(person, SimpleLazyObject):
+        person = person.__dict__["_wrapped"]
+    return None if person is empty else getattr(person, "pk", None)

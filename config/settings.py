@@ -11,6 +11,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from kombu import Exchange, Queue
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
+SECRET_MIN_LENGTH = 16
 
 
 def env(name: str, default: str, read: Callable[[str], T]) -> T:
@@ -65,6 +67,26 @@ def read_count(text: str) -> int:
     if not text.isdigit():
         raise ValueError("say a whole number, 0 or more")
     return int(text)
+
+
+def read_seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < inf:
+        raise ValueError("say a number of seconds above 0, such as 0.5")
+    return seconds
+
+
+def read_secret(text: str) -> str:
+    if 0 < len(text) < SECRET_MIN_LENGTH:
+        raise ValueError(f"it needs {SECRET_MIN_LENGTH} characters at least, drawn at random")
+    return text
+
+
+def read_dsn(text: str) -> str:
+    parts = urlsplit(text)
+    if text and (parts.scheme not in {"http", "https"} or not parts.username or not parts.hostname):
+        raise ValueError("write it as Sentry shows it: https://KEY@HOST/PROJECT")
+    return text
 
 
 def read_choice(*choices: str) -> Callable[[str], str]:
@@ -233,6 +255,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "config.operations.requests.RequestMiddleware",
     "config.middleware.StudyPrefixMiddleware",
     "config.limits.BodyLimit",
     "django.middleware.security.SecurityMiddleware",
@@ -288,10 +311,16 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 else:
     DATABASES["default"]["CONN_MAX_AGE"] = env("CONN_MAX_AGE", "600", read_positive)
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+    # A server that does not answer is away: nobody waits longer than this for a connection.
+    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 5)
     # Behind a pooler that hands connections round between transactions; nothing is prepared then, either.
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = env(
         "DISABLE_SERVER_SIDE_CURSORS", "false", read_bool
     )
+# What was said of a pooler; a process that finds one changes the other.
+IS_POOLED = DATABASES["default"].get("DISABLE_SERVER_SIDE_CURSORS", False)
+# A statement that takes longer is one line of the log, without its parameters.
+SLOW_QUERY_SECONDS = env("ASSAY_SLOW_QUERY_SECONDS", "1", read_seconds)
 # How gunicorn serves (config/gunicorn.py): processes and threads; seconds without a request's next bytes, after which
 # its connection is closed, and the bytes a second that keep one open; seconds in which nothing of an answer is taken
 # (config/worker.py).
@@ -500,14 +529,30 @@ CELERY_BEAT_SCHEDULE = {
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(ASSAY_DATA_DIR / "celerybeat-schedule")
 
+# The token with which Prometheus reads /metrics; without one there is no such page, and nothing is measured.
+METRICS_TOKEN = env("ASSAY_METRICS_TOKEN", "", read_secret)
+# Where errors are sent to beside the log (config/operations/sentry.py).
+SENTRY_DSN = env("SENTRY_DSN", "", read_dsn)
+LOG_FORMAT = env("LOG_FORMAT", "line", read_choice("line", "json"))
 LOG_LEVEL = env("LOG_LEVEL", "INFO", read_choice("DEBUG", "INFO", "WARNING", "ERROR"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "formatters": {
+        "line": {
+            "()": "config.logs.LineFormatter",
+            "format": "{asctime} {levelname} {name}: {message}",
+            "style": "{",
+        },
+        "json": {"()": "config.logs.JsonFormatter"},
+    },
     "filters": {"without_secrets": {"()": "config.logs.SecretsFilter"}},
     "handlers": {
-        "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["without_secrets"]}
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": LOG_FORMAT,
+            "filters": ["without_secrets"],
+        }
     },
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {

@@ -11,6 +11,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 from annotation.views.demo import demo, demo_sign_in
 from annotation.views.people.sign_in import SignIn
+from config.operations.health import healthz, metrics, readyz
 
 # One form takes passwords, with one limit.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
@@ -19,7 +20,12 @@ API_DOCS = login_required(
     SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="api_docs.html")
 )
 
+handler500 = "config.operations.outages.server_error"
+
 urlpatterns = [
+    path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
+    path("metrics", metrics, name="metrics"),
     path("sign-in/", SignIn.as_view(), name="login"),
     path("sign-in/", SignIn.as_view(), name="account_login"),  # allauth's name for it
     path("sign-out/", auth.LogoutView.as_view(), name="logout"),

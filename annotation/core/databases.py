@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from django.conf import settings
 from django.db import DatabaseError, Error, InterfaceError, OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import CombinedExpression
@@ -23,6 +24,8 @@ IS_POOLED = "SELECT pg_backend_pid() <> %s OR EXISTS (SELECT FROM pg_prepared_st
 """The process that answers is not the one that greeted, or a new connection has a past."""
 SERVER_STOPS = ("57P01", "57P02", "57P03")
 SERIALIZATION_FAILURE = "40001"
+MAX_STATEMENT = 1000
+"""Characters of a slow statement that the log has."""
 MAX_SNAPSHOTS = 10
 """So often a transaction of one snapshot is begun where others keep changing the rows that it locks."""
 
@@ -50,6 +53,25 @@ def disable_prepared_statements(reason: str) -> None:
         "PostgreSQL: %s. Nothing is prepared from now on; say so with DISABLE_SERVER_SIDE_CURSORS=true.",
         reason,
     )
+
+
+def watch_statements(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
+    """For each new connection: a statement that takes long is a line of the log."""
+    if _time_statement not in connection.execute_wrappers:
+        connection.execute_wrappers.append(_time_statement)
+
+
+def _time_statement(
+    execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]
+) -> Any:
+    """Without its parameters, which may be texts and names."""
+    start = time.monotonic()
+    try:
+        return execute(sql, params, many, context)
+    finally:
+        seconds = time.monotonic() - start
+        if seconds >= settings.SLOW_QUERY_SECONDS:
+            logger.warning("slow statement, %.2f s: %s", seconds, " ".join(str(sql).split())[:MAX_STATEMENT])
 
 
 def is_connection_lost(error: BaseException) -> bool:

@@ -113,6 +113,8 @@ ANYBODY = "anybody"
 SIGNED_IN = "anybody signed in, of what is theirs"
 UNGUARDED = {
     **dict.fromkeys(["login", "account_login", "logout", "set_language", "api-nowhere"], ANYBODY),
+    **dict.fromkeys(["healthz", "readyz"], ANYBODY),
+    "metrics": "the holder of the token ASSAY_METRICS_TOKEN",
     **dict.fromkeys(["demo", "demo-sign-in"], "anybody, in the process of the demo alone"),
     **dict.fromkeys(["join", "set-up"], "the holder of the link, once"),
     **dict.fromkeys(["shared", "shared-in", "shared-chart"], "the holder of the link, while it stands"),

@@ -35,6 +35,7 @@ from django.utils.module_loading import autodiscover_modules
 from annotation.core.databases import is_connection_lost, seconds_ago, wait_for_database
 from annotation.core.error_messages import error_to_json
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.core.log_context import log_job
 from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.core.study_scope import get_study_scope, limit_to_studies
 from annotation.models import Job, Person, Study
@@ -176,6 +177,14 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
     job = _claim_job(job_id)
     if job is None:
         return Job.objects.get(pk=job_id)
+    with log_job(job.pk):
+        return _run_claimed(job, watcher)
+
+
+def _run_claimed(job: Job, watcher: Watcher | None) -> Job:
+    """Whoever watches sees the beginning and the end; of a worker's job the log tells."""
+    level, start = logging.DEBUG if watcher is not None else logging.INFO, time.monotonic()
+    logger.log(level, "job %s (%s, “%s”) begins, attempt %s", job.pk, job.kind, job.title, job.attempt)
     studies = None if job.study_id is None else [job.study_id]
     with exit_on_sigterm(), _Heartbeat(job), limit_to_studies(studies, afresh=True):
         try:
@@ -187,7 +196,12 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
             wait_for_database(partial(_handle_error, job, error))
         else:
             wait_for_database(partial(_finish_job, job, Job.State.DONE, result=result))
-    return wait_for_database(partial(Job.objects.get, pk=job.pk))
+    ended = wait_for_database(partial(Job.objects.get, pk=job.pk))
+    seconds = time.monotonic() - start
+    logger.log(
+        level, "job %s (%s, “%s”) ends: %s after %.1f s", job.pk, job.kind, job.title, ended.state, seconds
+    )
+    return ended
 
 
 def _handle_error(job: Job, error: Exception) -> None:

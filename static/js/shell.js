@@ -60,12 +60,16 @@ const shell = (() => {
     return status === 401 || status === 403;
   }
 
+  // The server, or what it needs, is away for a moment: as if there had been no answer.
+  const isAway = ({ status, headers }) => status === 503 && headers.has("Retry-After");
+
   document.addEventListener("htmx:response:error", (event) => {
     const { response, text } = event.detail.ctx;
     const { status } = response;
     // An answer that brings its own words (errors/part.html) needs none of ours; 400, 409 and 422 are swapped in.
     if (text.includes("<hx-partial")) return;
     if (refused(status)) notice("notice-refused");
+    else if (isAway(response)) notice("notice-offline");
     else if (status === 404 || status >= 500) notice("notice-failed");
   });
 
@@ -105,6 +109,7 @@ const shell = (() => {
   // The name of the notice for an answer that is not the wanted one.
   function problem(response) {
     if (isSignIn(response)) return SIGNED_OUT;
+    if (isAway(response)) return "notice-offline";
     return refused(response.status) ? "notice-refused" : "notice-failed";
   }
 
@@ -115,7 +120,7 @@ const shell = (() => {
     };
     say("none");
     const response = await post(form.action, new URLSearchParams(new FormData(form))).catch(() => null);
-    if (!response) return notice("notice-offline");
+    if (!response || isAway(response)) return notice("notice-offline");
     if (response.status >= 500) return notice("notice-failed");
     form.elements.password.value = "";
     if (response.redirected && !isSignIn(response)) {

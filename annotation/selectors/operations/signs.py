@@ -1,0 +1,45 @@
+"""When beat and the workers were last heard of (services/operations/signs.py), by the database's clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db.models import ExpressionWrapper, F, fields
+from django.db.models.functions import Now
+
+from annotation.models import CacheEntry
+
+BEAT = "beat"
+WORKER = "worker"
+KEY = "sign:{kind}:{name}"
+FORGOTTEN_AFTER = timedelta(days=1)
+"""An entry expires so long after the sign that it is of, and tells thereby when that was."""
+SIGN_SECONDS = 10
+STALE_SECONDS = 60
+"""After so many seconds without a sign a process is taken for gone."""
+
+
+@dataclass(frozen=True)
+class Sign:
+    kind: str
+    name: str
+    """Of a worker its node, as Celery calls it."""
+    seconds: float
+    """Since the sign."""
+
+    @property
+    def is_stale(self) -> bool:
+        return self.seconds > STALE_SECONDS
+
+
+def list_signs(kind: str) -> list[Sign]:
+    """Of the last day, the latest first."""
+    prefix = KEY.format(kind=kind, name="")
+    age = ExpressionWrapper(Now() - F("expires"), output_field=fields.DurationField())
+    entries = CacheEntry.objects.filter(cache_key__startswith=prefix, expires__gt=Now())
+    rows = entries.order_by("-expires").values_list("cache_key", age)
+    return [
+        Sign(kind, key.removeprefix(prefix), max(0.0, (left + FORGOTTEN_AFTER).total_seconds()))
+        for key, left in rows
+    ]

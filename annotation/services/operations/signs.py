@@ -1,0 +1,80 @@
+"""The signs of life of beat and of the workers, which the database keeps for all machines.
+
+They stand in the table of the cache, which forgets the rows of processes that are gone. The heartbeat of a job tells of
+one that works; these tell of one that waits, and of beat, whose end nobody else notices.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from django.db import Error, connection
+from django.db.models.functions import Now
+
+from annotation.models import CacheEntry
+from annotation.selectors.operations.signs import BEAT, FORGOTTEN_AFTER, KEY, SIGN_SECONDS
+
+logger = logging.getLogger(__name__)
+BEAT_TASK = "annotation.sweep_jobs"
+"""What beat sends most often."""
+_beat_is_due_at = 0.0
+
+
+def leave_sign(kind: str, name: str) -> None:
+    """This process lives now."""
+    entry = CacheEntry(cache_key=KEY.format(kind=kind, name=name), value="", expires=Now() + FORGOTTEN_AFTER)
+    CacheEntry.objects.bulk_create(
+        [entry], update_conflicts=True, unique_fields=["cache_key"], update_fields=["expires"]
+    )
+
+
+def withdraw_sign(kind: str, name: str) -> None:
+    """This process ends, as it was told to: nobody need look for it."""
+    CacheEntry.objects.filter(cache_key=KEY.format(kind=kind, name=name)).delete()
+
+
+def leave_sign_of_beat() -> None:
+    """For each message that it sends; written down every ``SIGN_SECONDS``."""
+    global _beat_is_due_at  # noqa: PLW0603 (of this process)
+    if time.monotonic() < _beat_is_due_at:
+        return
+    _beat_is_due_at = time.monotonic() + SIGN_SECONDS
+    _try(leave_sign, BEAT, socket.gethostname())
+
+
+class SignThread:
+    """Leaves a sign every ``SIGN_SECONDS``, on a connection of its own that is not kept open in between: the pool of a
+    worker is forked from its process at any time.
+    """
+
+    def __init__(self, kind: str, name: str) -> None:
+        self._sign = (kind, name)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name=f"sign of {kind}")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            _try(leave_sign, *self._sign)
+            if self._stop.wait(SIGN_SECONDS):
+                _try(withdraw_sign, *self._sign)
+                return
+
+
+def _try(act: Callable[[str, str], None], kind: str, name: str) -> None:
+    with closing(connection):
+        try:
+            act(kind, name)
+        except Error as error:  # the next one may come through
+            logger.debug("no sign of this %s: %s", kind, error)

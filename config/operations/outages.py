@@ -1,0 +1,100 @@
+"""What is answered when a request fails by no fault of its own: the database is away, or something broke on our side.
+
+Django asks ``server_error`` (handler500 of config/urls.py) for an answer to every exception that nobody handled, from a
+view or from a middleware.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+
+from annotation.core.databases import is_connection_lost
+
+logger = logging.getLogger(__name__)
+RETRY_SECONDS = 5
+REPEAT_SECONDS = 60.0
+"""A long outage is mentioned again after this time, in each process."""
+API = "/api/"
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    error = sys.exc_info()[1]
+    if error is not None and is_connection_lost(error):
+        OUTAGE.note(error)
+        return _answer_unavailable(request)
+    if request.path_info.startswith(API):
+        body = {
+            "code": "server_error",
+            "message": _("Something broke on our side."),
+            "request_id": _id_of(request),
+        }
+        return JsonResponse({"error": body}, status=500)
+    return render(None, "500.html", {"request_id": _id_of(request)}, status=500)
+
+
+def _answer_unavailable(request: HttpRequest) -> HttpResponse:
+    """Static/js/shell.js takes a 503 with ``Retry-After`` for no answer at all, and tries again."""
+    if request.path_info.startswith(API):
+        message = _("The database is away. Nothing was lost; try again in a moment.")
+        response: HttpResponse = JsonResponse(
+            {"error": {"code": "unavailable", "message": message}}, status=503
+        )
+    else:
+        response = render(None, "503.html", {"request_id": _id_of(request)}, status=503)
+    response.headers["Retry-After"] = str(RETRY_SECONDS)
+    response._has_been_logged = True  # type: ignore[attr-defined] # or Django writes a traceback for each request
+    return response
+
+
+def _id_of(request: HttpRequest) -> str:
+    return getattr(request, "request_id", "")
+
+
+class Outage:
+    """One line when the database is gone, one a minute while it stays away, one when it is back; of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since: float | None = None
+        self._told_at = 0.0
+        self._answers = 0
+
+    def note(self, error: BaseException) -> None:
+        with self._lock:
+            now = time.monotonic()
+            self._answers += 1
+            is_first = self._since is None
+            if is_first:
+                self._since, self._answers = now, 1
+            if is_first or now - self._told_at >= REPEAT_SECONDS:
+                self._told_at = now
+                logger.error(
+                    "the database is away: %s; requests are answered with 503 (%s so far)",
+                    " ".join(str(error).split()),
+                    self._answers,
+                )
+
+    def end(self, *, connection: BaseDatabaseWrapper, **_signal: Any) -> None:
+        """A connection was opened."""
+        if self._since is None:
+            return
+        with self._lock:
+            since, self._since = self._since, None
+            if since is not None:
+                logger.warning(
+                    "the database is back after %.0f s; %s answers were 503 meanwhile",
+                    time.monotonic() - since,
+                    self._answers,
+                )
+
+
+OUTAGE = Outage()

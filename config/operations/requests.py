@@ -1,0 +1,49 @@
+"""Each request gets an id, is measured, and is what the lines of the log are about while it lasts."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from uuid import uuid4
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from annotation.core.log_context import log_request
+from config.operations.health import EARLY_VIEWS
+from config.operations.metrics import observe_request
+
+HEADER = "X-Request-ID"
+WELL_FORMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
+
+
+class RequestMiddleware:
+    """Stands first. Health and metrics are answered here: whoever asks for them knows no host name of this site, has no
+    session, and must get an answer while the database is away.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+        self.is_measured = bool(settings.METRICS_TOKEN)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        start = time.perf_counter()
+        request.request_id = request_id = choose_request_id(request)  # type: ignore[attr-defined]
+        with log_request(request):
+            view = EARLY_VIEWS.get(request.path_info)
+            response = self.get_response(request) if view is None else view(request)
+        response.headers[HEADER] = request_id
+        if self.is_measured and view is None:
+            observe_request(request, response, time.perf_counter() - start)
+        return response
+
+
+def choose_request_id(request: HttpRequest) -> str:
+    """That of the proxy, if it is ours and the id is well-formed; anybody else's may be made to look like another."""
+    if settings.TRUSTED_PROXIES:
+        text = request.META.get("HTTP_X_REQUEST_ID", "")
+        if WELL_FORMED.fullmatch(text):
+            return str(text)
+    return uuid4().hex
