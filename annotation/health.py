@@ -44,6 +44,7 @@ from annotation.core.health import (
 from annotation.models import Export
 from annotation.models.sql.clock import read_clock
 from annotation.selectors.exports import get_export_folder
+from annotation.selectors.operations.queues import list_queues
 from annotation.selectors.operations.signs import BEAT, STALE_SECONDS, WORKER, list_signs
 
 MIB = 1024 * 1024
@@ -323,6 +324,21 @@ def check_workers() -> CheckResult:
             minutes=round(gone[0].seconds / 60),
         )
     return passed(N_("{number} at work."), number=len(alive))
+
+
+@register_check("queues", needs_database=True)
+def check_queues() -> CheckResult:
+    """Whether a live worker takes from each."""
+    queues = list_queues()
+    untaken = [queue for queue in queues if not queue.workers]
+    if untaken:
+        return (fault if any(queue.waiting for queue in untaken) else warning)(
+            N_("No worker takes from {queues}; jobs that wait there: {number}."),
+            N_("Start one that does: celery -A config worker -Q {queues}"),
+            queues=",".join(queue.name for queue in untaken),
+            number=sum(queue.waiting for queue in untaken),
+        )
+    return passed(N_("Jobs that wait: {number}."), number=sum(queue.waiting for queue in queues))
 
 
 @register_check("exports", needs_database=True, reads_files=True)

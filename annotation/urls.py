@@ -10,6 +10,7 @@ from annotation.views import (
     imports,
     jobs,
     lists,
+    operations,
     reports,
     sharing,
     slate_sets,
@@ -28,6 +29,13 @@ from annotation.views.releases import conflicts, lineage, releases
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("charts/<str:key>.svg", charts.chart, name="chart"),
+    path("operations/", operations.operations, name="operations"),
+    path("operations/-/live/", operations.operations_live, name="operations-live"),
+    path("operations/jobs/<int:job_id>/", operations.operations_job, name="operations-job"),
+    path("operations/jobs/<int:job_id>/retry/", operations.operations_job_retry, name="operations-job-retry"),
+    path(
+        "operations/jobs/<int:job_id>/cancel/", operations.operations_job_cancel, name="operations-job-cancel"
+    ),
     path("jobs/<int:job_id>/", jobs.job_progress, name="job-progress"),
     path("jobs/<int:job_id>/cancel/", jobs.job_cancel, name="job-cancel"),
     path("", home.home, name="home"),

@@ -57,7 +57,8 @@ def _leave_signs(sender: Any, **_: Any) -> None:
     from annotation.selectors.operations.signs import WORKER
     from annotation.services.operations.signs import SignThread
 
-    sender.sign = SignThread(WORKER, f"{sender.hostname}/{os.getpid()}")
+    queues = sorted(sender.app.amqp.queues.consume_from)
+    sender.sign = SignThread(WORKER, f"{sender.hostname}/{os.getpid()}", queues)
     sender.sign.start()
 
 

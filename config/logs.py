@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from datetime import UTC, datetime
 from typing import Any
 
 from django.utils.functional import SimpleLazyObject, empty
 
 from annotation.core.log_context import get_logged_job, get_logged_request
-
-# An address that lets whoever reads it make an account or set a password (annotation/services/people/invitations.py,
-# setup_links.py), or read a board (benchmark/services/sharing.py); and a token
-# (annotation/services/people/tokens.py), also one from before they had a prefix.
-_SECRETS = (
-    (re.compile(r"(/(?:join|set-up|shared)/)[^/\s\"'?]+"), r"\1***"),
-    (re.compile(r"(assay_)[0-9a-f]{8,}"), r"\1***"),
-    (re.compile(r"(\bToken\s+)(?!assay_)[0-9a-f]{16,}"), r"\1***"),
-    (re.compile(r"(\bBearer\s+)[^\s\"']+"), r"\1***"),
-    (re.compile(r"(://[^:/@\s]*:)[^@/\s]+(@)"), r"\1***\2"),  # the password of a database or a broker
-)
-
-
-def mask_secrets(text: str) -> str:
-    for secret, mask in _SECRETS:
-        text = secret.sub(mask, text)
-    return text
+from annotation.core.log_lines import mask_secrets
 
 
 class SecretsFilter(logging.Filter):
@@ -39,13 +22,6 @@ class SecretsFilter(logging.Filter):
         if masked != line:
             record.msg, record.args = masked, ()
         return True
-
-
-class LineFormatter(logging.Formatter):
-    """A line to read, and below it the traceback, where there is one."""
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)
-        return mask_secrets(super().formatException(ei))
 
 
 class JsonFormatter(logging.Formatter):

@@ -121,6 +121,7 @@ POLLED = {
     "dialogue-progress",
     "dialogue-turns",
     "job-progress",
+    "operations-live",
 }
 _USED_AT = "used_at"
 SESSION_USE_RESOLUTION = 5 * 60  # seconds

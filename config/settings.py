@@ -23,6 +23,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 from kombu import Exchange, Queue
 
+from annotation.core.log_lines import FORMAT
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
 SECRET_MIN_LENGTH = 16
@@ -540,8 +542,8 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {
         "line": {
-            "()": "config.logs.LineFormatter",
-            "format": "{asctime} {levelname} {name}: {message}",
+            "()": "annotation.core.log_lines.LineFormatter",
+            "format": FORMAT,
             "style": "{",
         },
         "json": {"()": "config.logs.JsonFormatter"},

@@ -57,6 +57,7 @@ OF_THE_SITE = (
     "judge-template",
     "must-fail",
     "note-resolve",
+    "operations",
 )
 # Forms on another page: whoever opens their address is led to that page, whether it is there or not.
 FORMS = frozenset(
@@ -66,7 +67,9 @@ FORMS = frozenset(
 )
 # It offers the models of data that the person does not judge, which may be those of what they do.
 OFFERS_OTHER_MODELS = frozenset({"new-run"})
-OF_ADMINS = frozenset({"study-new"})
+OF_ADMINS = frozenset(
+    {"study-new"} | {f"operations{part}" for part in ("", "-live", "-job", "-job-retry", "-job-cancel")}
+)
 SHARED_BY_STUDIES = frozenset(
     {"care", "dispute-reasons", "dispute-reason", "dispute-reason-move", "dispute-reason-active"}
 )

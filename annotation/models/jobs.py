@@ -51,6 +51,9 @@ class Job(Authored):
     history = models.JSONField(_("history"), default=list)
     result = models.JSONField(_("result"), default=dict)
     error = models.TextField(_("error"), blank=True)
+    log = models.TextField(
+        _("log"), blank=True, default="", db_default="", help_text=_("What was logged while it failed.")
+    )
     cancel_requested = models.BooleanField(_("cancel requested"), default=False)
     started_at = models.DateTimeField(_("started"), null=True, blank=True)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)

@@ -13,15 +13,18 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models.functions import Now
 
 from annotation.core.databases import seconds_ago
 from annotation.core.errors import N_, NotFound
 from annotation.core.study_scope import get_study_scope
 from annotation.models import Batch, Job, Person
-from annotation.selectors.access import refuse_sealed_gold
+from annotation.selectors.access import refuse_sealed_gold, sealed_batches
 from annotation.selectors.exports import check_export_release
 from annotation.selectors.imports import get_visible_import
+from annotation.selectors.operations.queues import get_queue, list_takers
+from annotation.selectors.operations.signs import WORKER, list_signs
 from annotation.selectors.releases.releases import RELEASE_JOB
 
 DEAD = (Job.State.FAILED, Job.State.CANCELLED)
@@ -65,6 +68,16 @@ def list_visible_jobs(person: Person) -> QuerySet[Job]:
     return Job.objects.filter(Q(study__in=studies) | Q(study=None, created_by=person))
 
 
+def list_jobs_of_site(person: Person) -> QuerySet[Job]:
+    """Of all studies, the latest first. Titles, errors and logs of imports and releases name models and people: they
+    are not for an admin who judges blind.
+    """
+    jobs = Job.objects.order_by("-pk")
+    if not sealed_batches(person).exists():
+        return jobs
+    return jobs.exclude(Q(payload__has_key="import") | Q(kind=RELEASE_JOB))
+
+
 def get_job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
     """A job that the person made, or any job of the studies in question for those who may see all."""
     own = Job.objects.filter(created_by=person)
@@ -78,11 +91,6 @@ def get_job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
     if "export" in job.payload:  # nor see what was exported of a release that they may not open
         check_export_release(person, job.payload["export"])
     return job
-
-
-def get_queue(kind: str) -> str:
-    """The queue from which workers take jobs of this kind."""
-    return settings.JOB_QUEUES.get(kind, settings.CELERY_TASK_DEFAULT_QUEUE)
 
 
 def list_latest_jobs(
@@ -144,10 +152,40 @@ def list_curves(job: Job) -> list[Curve]:
     return [Curve(name=name, points=_polyline(values), last=values[-1]) for name, values in named.items()]
 
 
+@dataclass(frozen=True)
+class Trouble:
+    """What a reader of a job that is not over should know of its worker."""
+
+    silent_seconds: float | None = None
+    """Since the last sign of the worker that runs it, where it is silent for long enough to be taken for dead."""
+    waits_long: bool = False
+    """Queued so long that probably no worker runs."""
+    lacks_worker: bool = False
+    """No live worker takes from its queue."""
+
+
+def diagnose(job: Job) -> Trouble:
+    if job.state == Job.State.RUNNING:
+        return Trouble(silent_seconds=_measure_silence(job))
+    if not is_waiting_long(job):
+        return Trouble()
+    takers = list_takers(get_queue(job.kind), list_signs(WORKER))
+    return Trouble(waits_long=True, lacks_worker=not takers)
+
+
 def is_silent(job: Job) -> bool:
     """Running, and its worker has not been heard of for long enough to be taken for dead."""
-    running = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING)
-    return running.filter(heartbeat__lt=seconds_ago(settings.JOB_STALE_SECONDS)).exists()
+    return _measure_silence(job) is not None
+
+
+def _measure_silence(job: Job) -> float | None:
+    """Seconds by the database's clock; None where the worker was heard of lately."""
+    silent = Job.objects.filter(
+        pk=job.pk, state=Job.State.RUNNING, heartbeat__lt=seconds_ago(settings.JOB_STALE_SECONDS)
+    )
+    age = ExpressionWrapper(Now() - F("heartbeat"), output_field=DurationField())
+    silence = silent.values_list(age, flat=True).first()
+    return None if silence is None else silence.total_seconds()
 
 
 def is_waiting_long(job: Job) -> bool:

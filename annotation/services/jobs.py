@@ -36,10 +36,12 @@ from annotation.core.databases import is_connection_lost, seconds_ago, wait_for_
 from annotation.core.error_messages import error_to_json
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.log_context import log_job
+from annotation.core.log_lines import gather_lines
 from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.core.study_scope import get_study_scope, limit_to_studies
 from annotation.models import Job, Person, Study
-from annotation.selectors.jobs import DEAD, get_queue, is_silent
+from annotation.selectors.jobs import DEAD, is_silent
+from annotation.selectors.operations.queues import get_queue
 from annotation.services.audit import record
 
 logger = logging.getLogger(__name__)
@@ -177,8 +179,12 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
     job = _claim_job(job_id)
     if job is None:
         return Job.objects.get(pk=job_id)
-    with log_job(job.pk):
-        return _run_claimed(job, watcher)
+    with log_job(job.pk), gather_lines() as lines:
+        ended = _run_claimed(job, watcher)
+    if ended.state == Job.State.FAILED:
+        ended.log = "\n".join(lines)
+        wait_for_database(partial(Job.objects.filter(pk=job.pk, state=ended.state).update, log=ended.log))
+    return ended
 
 
 def _run_claimed(job: Job, watcher: Watcher | None) -> Job:
@@ -291,7 +297,7 @@ def retry(*, job: Job, actor: Person | None = None) -> Job:
 
 
 def _queue_anew(job: Job) -> None:
-    job.state, job.error, job.finished_at = Job.State.QUEUED, "", None
+    job.state, job.error, job.log, job.finished_at = Job.State.QUEUED, "", "", None
     job.result.pop("error", None)
     # A job that killed its workers gets all its attempts again: the machine has more memory now, say.
     job.deaths, job.progress, job.furthest, job.stage = 0, 0, 0, ""

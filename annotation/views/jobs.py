@@ -10,7 +10,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from annotation.domain.permissions import STOP_JOBS, WATCH_JOBS, Act
 from annotation.models import Job
-from annotation.selectors.jobs import get_job_for, is_silent, is_waiting_long, list_curves
+from annotation.selectors.jobs import diagnose, get_job_for, list_curves
+from annotation.selectors.operations.queues import get_queue
 from annotation.services import jobs
 from annotation.views.access import may, person_of
 
@@ -29,8 +30,8 @@ def job_progress(request: HttpRequest, job_id: int) -> HttpResponse:
     context = {
         "job": job,
         "curves": list_curves(job),
-        "silent": is_silent(job),
-        "waiting_long": is_waiting_long(job),
+        "trouble": diagnose(job),
+        "queue": get_queue(job.kind),
     }
     answer = render(request, "jobs/_live.html", context)
     if job.is_over:

@@ -15,7 +15,8 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, Conflict
 from annotation.core.http import Crumb
 from annotation.forms.lists import ListColumns
-from annotation.selectors.jobs import is_silent, is_waiting_long
+from annotation.selectors.jobs import diagnose
+from annotation.selectors.operations.queues import get_queue
 from annotation.views.access import person_of
 from annotation.views.lists import narrow_by_request
 from benchmark.domain.llm_client import build_key_name, find_key
@@ -129,8 +130,8 @@ def build_live_context(
         "total": total,
         "rate": rate,
         "minutes_left": (total - done) / rate / 60 if rate else None,
-        "silent": job is not None and is_silent(job),
-        "waiting_long": job is not None and is_waiting_long(job),
+        "trouble": None if job is None else diagnose(job),
+        "queue": "" if job is None else get_queue(job.kind),
     }
 
 

@@ -27,6 +27,8 @@ class Sign:
     """Of a worker its node, as Celery calls it."""
     seconds: float
     """Since the sign."""
+    queues: tuple[str, ...] = ()
+    """Of a worker: those from which it takes."""
 
     @property
     def is_stale(self) -> bool:
@@ -38,8 +40,13 @@ def list_signs(kind: str) -> list[Sign]:
     prefix = KEY.format(kind=kind, name="")
     age = ExpressionWrapper(Now() - F("expires"), output_field=fields.DurationField())
     entries = CacheEntry.objects.filter(cache_key__startswith=prefix, expires__gt=Now())
-    rows = entries.order_by("-expires").values_list("cache_key", age)
+    rows = entries.order_by("-expires").values_list("cache_key", "value", age)
     return [
-        Sign(kind, key.removeprefix(prefix), max(0.0, (left + FORGOTTEN_AFTER).total_seconds()))
-        for key, left in rows
+        Sign(
+            kind,
+            key.removeprefix(prefix),
+            max(0.0, (left + FORGOTTEN_AFTER).total_seconds()),
+            tuple(queues.split()),
+        )
+        for key, queues, left in rows
     ]

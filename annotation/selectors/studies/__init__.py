@@ -72,6 +72,7 @@ OF_THE_SITE = (
     "demo/",
     "history/",
     "jobs/",
+    "operations/",
     "sign-in/",
     "studies/",
     "wellbeing/",

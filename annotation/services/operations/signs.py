@@ -10,8 +10,9 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 
 from django.db import Error, connection
 from django.db.models.functions import Now
@@ -25,11 +26,13 @@ BEAT_TASK = "annotation.sweep_jobs"
 _beat_is_due_at = 0.0
 
 
-def leave_sign(kind: str, name: str) -> None:
-    """This process lives now."""
-    entry = CacheEntry(cache_key=KEY.format(kind=kind, name=name), value="", expires=Now() + FORGOTTEN_AFTER)
+def leave_sign(kind: str, name: str, queues: Sequence[str] = ()) -> None:
+    """This process lives now, and takes from these queues."""
+    entry = CacheEntry(
+        cache_key=KEY.format(kind=kind, name=name), value=" ".join(queues), expires=Now() + FORGOTTEN_AFTER
+    )
     CacheEntry.objects.bulk_create(
-        [entry], update_conflicts=True, unique_fields=["cache_key"], update_fields=["expires"]
+        [entry], update_conflicts=True, unique_fields=["cache_key"], update_fields=["expires", "value"]
     )
 
 
@@ -44,7 +47,7 @@ def leave_sign_of_beat() -> None:
     if time.monotonic() < _beat_is_due_at:
         return
     _beat_is_due_at = time.monotonic() + SIGN_SECONDS
-    _try(leave_sign, BEAT, socket.gethostname())
+    _try(partial(leave_sign, BEAT, socket.gethostname()))
 
 
 class SignThread:
@@ -52,8 +55,9 @@ class SignThread:
     worker is forked from its process at any time.
     """
 
-    def __init__(self, kind: str, name: str) -> None:
-        self._sign = (kind, name)
+    def __init__(self, kind: str, name: str, queues: Sequence[str] = ()) -> None:
+        self._leave = partial(leave_sign, kind, name, queues)
+        self._withdraw = partial(withdraw_sign, kind, name)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"sign of {kind}")
 
@@ -66,15 +70,15 @@ class SignThread:
 
     def _run(self) -> None:
         while True:
-            _try(leave_sign, *self._sign)
+            _try(self._leave)
             if self._stop.wait(SIGN_SECONDS):
-                _try(withdraw_sign, *self._sign)
+                _try(self._withdraw)
                 return
 
 
-def _try(act: Callable[[str, str], None], kind: str, name: str) -> None:
+def _try(act: Callable[[], None]) -> None:
     with closing(connection):
         try:
-            act(kind, name)
+            act()
         except Error as error:  # the next one may come through
-            logger.debug("no sign of this %s: %s", kind, error)
+            logger.debug("no sign of this process: %s", error)

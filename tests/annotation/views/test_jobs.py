@@ -160,11 +160,12 @@ def test_the_job_of_an_import_is_as_blind_as_the_import(
     client.force_login(lin)
     assert client.get(address).status_code == 404
     Person.objects.filter(pk=lin.pk).update(is_superuser=True, is_staff=True)
-    admins = reverse("admin:annotation_job_changelist")
-    assert f"/{job.pk}/change/" not in client.get(admins).content.decode()
+    own_page = reverse("operations-job", args=[job.pk])
+    assert own_page not in client.get(reverse("operations")).content.decode()
+    assert client.get(own_page).status_code == 404
     set_state(batch=batch, state="closed")
     assert message in client.get(address).content.decode()
-    assert f"/{job.pk}/change/" in client.get(admins).content.decode()
+    assert own_page in client.get(reverse("operations")).content.decode()
 
 
 def test_a_broker_that_is_away_loses_nothing(monkeypatch: pytest.MonkeyPatch, kind: Any, caplog: Any):
