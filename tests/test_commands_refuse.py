@@ -50,6 +50,7 @@ CAMPAIGN = [
 UNKNOWN: dict[str, list[list[str]]] = {
     "add_study": [["default"], ["a/b"], ["new", "--managers", "nobody"]],
     "list_permissions": [],
+    "doctor": [["--only", "weather"]],
     "set_roles": [["nobody"], ["lin", "--roles", "king"], ["lin", "--study", "nowhere"]],
     "add_person": [
         ["lin"],
