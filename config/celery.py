@@ -22,6 +22,9 @@ from annotation.core.shutdown import begin_shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
+SIGNS: list[Any] = []
+"""Of this process, once it is a worker that is ready."""
+
 app = Celery("assay")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
@@ -58,14 +61,14 @@ def _leave_signs(sender: Any, **_: Any) -> None:
     from annotation.services.operations.signs import SignThread
 
     queues = sorted(sender.app.amqp.queues.consume_from)
-    sender.sign = SignThread(WORKER, f"{sender.hostname}/{os.getpid()}", queues)
-    sender.sign.start()
+    sign = SignThread(WORKER, f"{sender.hostname}/{os.getpid()}", queues)
+    sign.start()
+    SIGNS.append(sign)
 
 
 @worker_shutdown.connect
-def _end_signs(sender: Any, **_: Any) -> None:
-    sign = getattr(sender, "sign", None)
-    if sign is not None:
+def _end_signs(**_: Any) -> None:
+    for sign in SIGNS:
         sign.stop()
 
 

@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -31,6 +32,48 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+class Relay:
+    """A port of its own that passes on all that comes to another one, until it is closed: then nobody is there."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.port = free_port()
+        self._sockets: set[socket.socket] = set()
+        self.open()
+
+    def open(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=[self._listener], daemon=True).start()
+
+    def close(self) -> None:
+        """What is connected breaks off, and what would connect is refused."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for end in list(self._sockets):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                client, _address = listener.accept()
+                server = socket.create_connection(("127.0.0.1", self.target))
+                self._sockets |= {client, server}
+                for source, sink in ((client, server), (server, client)):
+                    threading.Thread(target=self._pass_on, args=[source, sink], daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+            self._sockets.discard(end)
 
 
 @dataclass(frozen=True)
@@ -75,7 +118,7 @@ def served(folder: Path, *options: str, **environment: str) -> Iterator[Served]:
     log = (folder / "gunicorn.log").open("w")
     server = subprocess.Popen([*command, *options], cwd=ROOT, env=where, stdout=log, stderr=log)
     try:
-        until(lambda: answers(port) == 200, 30, (folder / "gunicorn.log").read_text)
+        until(lambda: answers(port) == 200, 90, (folder / "gunicorn.log").read_text)
         yield Served(port, server.pid)
     finally:
         server.terminate()

@@ -60,6 +60,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["cancel", "999999"],
         ["cancel", "first"],
     ],
+    "doctor": [["--only", "weather"]],
     "set_roles": [["nobody"], ["lin", "--roles", "king"], ["lin", "--study", "nowhere"]],
     "add_person": [
         ["lin"],

@@ -96,6 +96,8 @@ MANAGER, RESEARCHER = frozenset({"manager"}), frozenset({"researcher"})
 GROUPED = ALL - {"stranger"}
 NOBODY: frozenset[str] = frozenset()
 PUBLIC = {
+    "healthz",
+    "readyz",
     "login",
     "account_login",
     "logout",
@@ -117,6 +119,9 @@ REVIEWS = (
 
 # Who may open what. Everybody else gets 403 or 404; whoever is not signed in is sent to sign in.
 MAY: dict[str, frozenset[str]] = {
+    "healthz": ALL,
+    "readyz": ALL,
+    "metrics": NOBODY,  # the holder of its token; without one in the settings there is none
     "login": ALL,
     "account_login": ALL,  # the same page, by the name that allauth has for it
     "logout": ALL,

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 TOKENS = (STYLES / "tokens.css").read_text(encoding="utf-8")
 CSS = join_styles()
-ERROR_PAGES = ("400.html", "403.html", "403_csrf.html", "404.html", "500.html")
+ERROR_PAGES = ("400.html", "403.html", "403_csrf.html", "404.html", "500.html", "503.html")
 TAG = re.compile(r"\{%.*?%\}|\{#.*?#\}|\{\{.*?\}\}", re.DOTALL)
 
 

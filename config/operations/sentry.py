@@ -39,7 +39,6 @@ def start_sentry() -> None:
     sentry_sdk.init(
         dsn=settings.SENTRY_DSN,
         release=code_version(),
-        send_default_pii=False,
         include_local_variables=False,
         include_source_context=False,
         max_request_body_size="never",

@@ -1,0 +1,112 @@
+"""What it costs a request to be watched: its id, its place in the log, its histogram, and the timing of its statements.
+
+    DATABASE_URL=postgres://HOST/NAME python -m tests.performance.watching_cost [--requests 2000] [--rounds 9]
+
+In process, on the sign-in page and with SELECT 1, with and without in turn, so that both meet the same load of the
+machine. Printed are medians of the rounds' means, in microseconds of processor time, which other work on the machine
+changes least; the middleware stands alone in the last three. Histograms are written to files, as by gunicorn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from statistics import median
+from time import process_time
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="assay-metrics-"))
+django.setup()
+
+from django.conf import settings  # noqa: E402
+from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
+from django.db import connection  # noqa: E402
+from django.http import HttpResponse  # noqa: E402
+from django.test import RequestFactory, override_settings  # noqa: E402
+from django.urls import resolve  # noqa: E402
+
+from config.operations.requests import RequestMiddleware  # noqa: E402
+
+WATCHING = "config.operations.requests.RequestMiddleware"
+TOKEN = "x" * 32
+
+
+def make_handler(*, is_watched: bool, is_measured: bool) -> WSGIHandler:
+    others = [name for name in settings.MIDDLEWARE if name != WATCHING]
+    with override_settings(
+        MIDDLEWARE=[WATCHING, *others] if is_watched else others, METRICS_TOKEN=TOKEN if is_measured else ""
+    ):
+        return WSGIHandler()
+
+
+def answer(handler: WSGIHandler) -> Callable[[], None]:
+    factory = RequestFactory()
+
+    def call() -> None:
+        response = handler.get_response(factory.get("/sign-in/", HTTP_HOST="localhost"))
+        assert response.status_code == 200
+
+    return call
+
+
+def pass_through(*, is_watched: bool, is_measured: bool) -> Callable[[], None]:
+    """The middleware alone, before an answer that is there already."""
+    factory, response = RequestFactory(), HttpResponse()
+    with override_settings(METRICS_TOKEN=TOKEN if is_measured else ""):
+        act = RequestMiddleware(lambda _request: response) if is_watched else lambda _request: response
+    request = factory.get("/sign-in/")
+    request.resolver_match = resolve("/sign-in/")
+    return lambda: act(request) and None
+
+
+def select(*, is_timed: bool) -> Callable[[], None]:
+    connection.ensure_connection()
+    timers = list(connection.execute_wrappers)
+    assert timers
+
+    def call() -> None:
+        connection.execute_wrappers[:] = timers if is_timed else []
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+
+    return call
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--requests", type=int, default=2000, help="of each kind (default 2000)")
+    parser.add_argument("--rounds", type=int, default=9, help="in which they are taken in turn (default 9)")
+    options = parser.parse_args()
+    kinds = {
+        "sign-in page, not watched": answer(make_handler(is_watched=False, is_measured=False)),
+        "sign-in page, watched, no metrics": answer(make_handler(is_watched=True, is_measured=False)),
+        "sign-in page, watched, with metrics": answer(make_handler(is_watched=True, is_measured=True)),
+        "SELECT 1, not timed": select(is_timed=False),
+        "SELECT 1, timed": select(is_timed=True),
+        "nothing": pass_through(is_watched=False, is_measured=False),
+        "the middleware, no metrics": pass_through(is_watched=True, is_measured=False),
+        "the middleware, with metrics": pass_through(is_watched=True, is_measured=True),
+    }
+    times = defaultdict(list)
+    number = options.requests // options.rounds
+    for call in kinds.values():
+        call()
+    for _round in range(options.rounds):
+        for kind, call in kinds.items():
+            start = process_time()
+            for _request in range(number):
+                call()
+            times[kind].append(1e6 * (process_time() - start) / number)
+    for kind, means in times.items():
+        print(f"{kind:<40} {median(means):8.1f} µs")
+
+
+if __name__ == "__main__":
+    main()
