@@ -11,12 +11,14 @@ import secrets
 import shlex
 import sys
 from collections.abc import Callable
+from datetime import time
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import dj_database_url
+from celery.schedules import crontab
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
@@ -64,6 +66,13 @@ def read_count(text: str) -> int:
     if not text.isdigit():
         raise ValueError("say a whole number, 0 or more")
     return int(text)
+
+
+def read_time(text: str) -> time:
+    try:
+        return time.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError("say an hour and a minute, as in 03:30") from error
 
 
 def read_choice(*choices: str) -> Callable[[str], str]:
@@ -476,11 +485,22 @@ if JOB_STALE_SECONDS <= JOB_HEARTBEAT_SECONDS:
         "(ASSAY_JOB_HEARTBEAT_SECONDS) would be taken for dead; say more."
     )
 JOB_MAX_ATTEMPTS = env("ASSAY_JOB_MAX_ATTEMPTS", "3", read_positive)
+# What the nightly clean-up keeps for how many days, 0 for ever: uploads that nobody confirmed, exports that nobody
+# downloads, unfinished work of closed batches, charts, and predictions that programs asked for.
+UPLOAD_DAYS = env("ASSAY_UPLOAD_DAYS", "30", read_count)
+EXPORT_DAYS = env("ASSAY_EXPORT_DAYS", "90", read_count)
+DRAFT_DAYS = env("ASSAY_DRAFT_DAYS", "90", read_count)
+CHART_DAYS = env("ASSAY_CHART_DAYS", "30", read_count)
 PREDICTION_DAYS = env("ASSAY_PREDICTION_DAYS", "30", read_positive)
+CLEAN_UP_AT = env("ASSAY_CLEAN_UP_AT", "03:30", read_time)
 CELERY_BEAT_SCHEDULE = {
     "sweep-jobs": {"task": "annotation.sweep_jobs", "schedule": 5.0, "options": {"expires": 5}},
     "watch-batches": {"task": "annotation.watch_batches", "schedule": 30.0, "options": {"expires": 30}},
-    "forget-requests": {"task": "scoring.forget_requests", "schedule": 3600.0, "options": {"expires": 3600}},
+    "clean-up": {
+        "task": "annotation.clean_up",
+        "schedule": crontab(hour=CLEAN_UP_AT.hour, minute=CLEAN_UP_AT.minute),
+        "options": {"expires": 12 * 3600},
+    },
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(ASSAY_DATA_DIR / "celerybeat-schedule")
 
