@@ -12,6 +12,8 @@ from annotation.services import demo, jobs, releases
 from annotation.services.batches import batches, collection, monitoring
 from annotation.services.exports import downloads
 from annotation.services.imports import uploads
+from annotation.services.upkeep import remains
+from annotation.services.upkeep.clean_up import clean_up, register_cleaner
 
 
 @shared_task(name="annotation.run_job")
@@ -27,6 +29,20 @@ def sweep_jobs() -> None:
 @shared_task(name="annotation.watch_batches")
 def watch_batches() -> None:
     monitoring.watch_batches()
+
+
+@shared_task(name="annotation.clean_up")
+def clean_up_nightly() -> None:
+    clean_up(remove=True)
+
+
+register_cleaner("sessions")(remains.clean_sessions)
+register_cleaner("cache entries")(remains.clean_cache)
+register_cleaner("drafts")(remains.clean_drafts)
+register_cleaner("uploads")(remains.clean_uploads)
+register_cleaner("exports")(remains.clean_exports)
+register_cleaner("charts")(remains.clean_charts)
+register_cleaner("stray files")(remains.clean_stray_files)
 
 
 @jobs.register_handler(demo.BOARD_KIND)

@@ -12,12 +12,14 @@ import shlex
 import sys
 from collections.abc import Callable
 from math import inf
+from datetime import time
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import dj_database_url
+from celery.schedules import crontab
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
@@ -89,6 +91,13 @@ def read_dsn(text: str) -> str:
     if text and (parts.scheme not in {"http", "https"} or not parts.username or not parts.hostname):
         raise ValueError("write it as Sentry shows it: https://KEY@HOST/PROJECT")
     return text
+
+
+def read_time(text: str) -> time:
+    try:
+        return time.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError("say an hour and a minute, as in 03:30") from error
 
 
 def read_choice(*choices: str) -> Callable[[str], str]:
@@ -516,17 +525,25 @@ if JOB_STALE_SECONDS <= JOB_HEARTBEAT_SECONDS:
         "(ASSAY_JOB_HEARTBEAT_SECONDS) would be taken for dead; say more."
     )
 JOB_MAX_ATTEMPTS = env("ASSAY_JOB_MAX_ATTEMPTS", "3", read_positive)
+# What the nightly clean-up keeps for how many days, 0 for ever: uploads that nobody confirmed, exports that nobody
+# downloads, unfinished work of closed batches, charts, and predictions that programs asked for.
+UPLOAD_DAYS = env("ASSAY_UPLOAD_DAYS", "30", read_count)
+EXPORT_DAYS = env("ASSAY_EXPORT_DAYS", "90", read_count)
+DRAFT_DAYS = env("ASSAY_DRAFT_DAYS", "90", read_count)
+CHART_DAYS = env("ASSAY_CHART_DAYS", "30", read_count)
 PREDICTION_DAYS = env("ASSAY_PREDICTION_DAYS", "30", read_positive)
+CLEAN_UP_AT = env("ASSAY_CLEAN_UP_AT", "03:30", read_time)
 CELERY_BEAT_SCHEDULE = {
-    name: {
-        "task": task,
-        "schedule": seconds,
-        "options": {"expires": seconds, "queue": HOUSEKEEPING_QUEUE},
-    }
-    for name, task, seconds in (
-        ("sweep-jobs", "annotation.sweep_jobs", 5.0),
-        ("watch-batches", "annotation.watch_batches", 30.0),
-        ("forget-requests", "scoring.forget_requests", 3600.0),
+    name: {"task": task, "schedule": schedule, "options": {"expires": expires, "queue": HOUSEKEEPING_QUEUE}}
+    for name, task, schedule, expires in (
+        ("sweep-jobs", "annotation.sweep_jobs", 5.0, 5),
+        ("watch-batches", "annotation.watch_batches", 30.0, 30),
+        (
+            "clean-up",
+            "annotation.clean_up",
+            crontab(hour=CLEAN_UP_AT.hour, minute=CLEAN_UP_AT.minute),
+            12 * 3600,
+        ),
     )
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(ASSAY_DATA_DIR / "celerybeat-schedule")

@@ -11,11 +11,11 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, OfStudy, Response, Shareable
-from annotation.models.base import Authored
+from annotation.models.base import Authored, WithFiles
 from scoring.domain.spec import EMBEDDED, FORMER, Spec
 
 
-class Scorer(Shareable, Authored):
+class Scorer(WithFiles, Shareable, Authored):
     """A trained model that predicts gold labels, with its card. ``ready_at`` is null until it is registered."""
 
     name = models.CharField(_("name"), max_length=100)
@@ -63,6 +63,11 @@ class Scorer(Shareable, Authored):
 
     def __str__(self) -> str:
         return self.name
+
+    unfinished_files = ("scorers/*/work", "scorers/*/part-*")
+
+    def list_files(self) -> list[Path]:
+        return [self.weights_folder] if self.is_ready else []
 
     def list_needed(self) -> Iterable[Shareable]:
         """The release that it learned from, by which it is judged."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from celery import shared_task
-
 from annotation.core.errors import N_, AssayError
 from annotation.models import Dataset, EvaluatedModel
 from annotation.services import jobs
+from annotation.services.upkeep.clean_up import register_cleaner
 from scoring.models import Scorer
 from scoring.selectors.scorers import DRIFT, JUDGE, select_scorers
 from scoring.services import build_job_report, remove_work_files, score, train
 from scoring.services.predictions.predictions import SCORE, StageReport, list_responses
-from scoring.services.predictions.requests import PREDICT, answer_request, forget_requests
+from scoring.services.predictions.requests import PREDICT, answer_request
 from scoring.services.progress import translate_cancelling
+from scoring.services.remains import clean_requests, clean_trainings
 from scoring.services.scorers.drift import run_drift_check
 from scoring.services.scorers.promotion import run_promotion
 from scoring.services.scorers.scorers import TRAIN
@@ -24,11 +24,6 @@ RATE = N_("responses a second")
 """The name of the curve, translated where it is shown."""
 RATE_EVERY = 1.0
 """Seconds between its points."""
-
-
-@shared_task(name="scoring.forget_requests")
-def forget_old_requests() -> None:
-    forget_requests()
 
 
 @jobs.register_handler(TRAIN)
@@ -91,6 +86,10 @@ def check_drift(context: jobs.JobContext) -> dict[str, Any]:
 @jobs.register_handler(PREDICT)
 def predict_texts(context: jobs.JobContext) -> dict[str, Any]:
     return answer_request(context)
+
+
+register_cleaner("trainings")(clean_trainings)
+register_cleaner("prediction requests")(clean_requests)
 
 
 def _get_job_scorer(context: jobs.JobContext) -> Scorer:

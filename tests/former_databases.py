@@ -9,7 +9,7 @@ import hashlib
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,13 @@ from tests.databases import hash_migrations
 BringTo = Callable[[Sequence[tuple[str, str]]], Any]
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path, transactional_db: None) -> Iterator[None]:
-    """An empty database, or schema, beside the tests' own."""
+@contextmanager
+def another_database(file: Path) -> Iterator[None]:
+    """An empty database (on SQLite in this file), or schema, beside the tests' own."""
     settings = connection.settings_dict
     tests_own = dict(settings)
     if connection.vendor == "sqlite":
-        settings["NAME"] = str(tmp_path / "before.sqlite3")
+        settings["NAME"] = str(file)
     else:
         with connection.cursor() as cursor:
             cursor.execute("DROP SCHEMA IF EXISTS before CASCADE")
@@ -43,6 +43,13 @@ def elsewhere(tmp_path: Path, transactional_db: None) -> Iterator[None]:
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
                 cursor.execute("DROP SCHEMA before CASCADE")
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, transactional_db: None) -> Iterator[None]:
+    """An empty database, or schema, beside the tests' own."""
+    with another_database(tmp_path / "before.sqlite3"):
+        yield
 
 
 @pytest.fixture

@@ -48,6 +48,9 @@ CAMPAIGN = [
     *("--target", "M=http://127.0.0.1:9/v1", "--wanted", "1"),
 ]
 UNKNOWN: dict[str, list[list[str]]] = {
+    "backup": [[], ["docs"], ["README.md"], ["README.md/backup"]],
+    "restore": [[], ["nowhere"], ["docs"], ["docs", "--check"], ["README.md"]],
+    "clean_up": [["everything"]],
     "add_study": [["default"], ["a/b"], ["new", "--managers", "nobody"]],
     "list_permissions": [],
     "jobs": [

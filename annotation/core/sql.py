@@ -198,8 +198,8 @@ def _copy_columns(
     columns: Sequence[Sequence[Any]],
     constants: Sequence[Any],
 ) -> None:
-    texts = [list(map(_escape_copied, column)) for column in columns]
-    end = "".join([f"\t{_escape_copied(value)}" for value in constants]) + "\n"
+    texts = [list(map(escape_copied, column)) for column in columns]
+    end = "".join([f"\t{escape_copied(value)}" for value in constants]) + "\n"
     lines = StringIO(end.join(map("\t".join, zip(*texts, strict=True))) + end)
     listed = ", ".join(_column(model, name) for name in names)
     with connection.wrap_database_errors:
@@ -312,7 +312,7 @@ def _uuid_digits(value: UUID | str | None) -> str | None:
 _COPIED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
-def _escape_copied(value: Any) -> str:
+def escape_copied(value: Any) -> str:
     """A value as COPY reads it."""
     if value is None:
         return r"\N"

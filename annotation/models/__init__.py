@@ -12,7 +12,7 @@ from annotation.models.assignments import (
     Task,
 )
 from annotation.models.audit import AuditEvent, CacheEntry, ImportedLabel, ResultOpening
-from annotation.models.base import Channel
+from annotation.models.base import Channel, WithFiles
 from annotation.models.batches import Alarm, Batch, BatchStats, MemberCounts, Membership, Stratum
 from annotation.models.datasets import (
     Collection,
@@ -115,4 +115,5 @@ __all__ = [
     "Task",
     "Verdict",
     "WellbeingSettings",
+    "WithFiles",
 ]

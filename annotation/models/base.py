@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -21,6 +26,23 @@ class Authored(models.Model):
 
     class Meta:
         abstract = True
+
+
+class WithFiles(models.Model):
+    """Its rows name files below ASSAY_DATA_DIR: written before the row says that they are there, changed never after,
+    and gone only once the row is. A backup rests on that order: it reads the rows first and copies the files then.
+
+    ``unfinished_files`` are patterns of what lies there and no row vouches for yet, such as a training's checkpoints.
+    """
+
+    unfinished_files: ClassVar[tuple[str, ...]] = ()
+
+    class Meta:
+        abstract = True
+
+    @abstractmethod
+    def list_files(self) -> Iterable[Path]:
+        """What must be there by this row; a folder stands for all that it holds."""
 
 
 class Channel(models.TextChoices):

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from annotation.models.base import Authored
+from annotation.models.base import Authored, WithFiles
 from annotation.models.jobs import Job
 from annotation.models.studies import Study, StudyManager
 
 
-class Import(Authored):
+class Import(WithFiles, Authored):
     """One file that was put in: what it was, what was taken, what was already there."""
 
     class Kind(models.TextChoices):
@@ -43,6 +45,9 @@ class Import(Authored):
 
     def __str__(self) -> str:
         return self.file_name
+
+    def list_files(self) -> list[Path]:
+        return [Path(settings.MEDIA_ROOT) / self.path] if self.path else []
 
     @property
     def target(self) -> str:

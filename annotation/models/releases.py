@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Self
 
+from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
@@ -13,7 +15,7 @@ from annotation.domain.guidelines import Label
 from annotation.domain.releases.canonical import number
 from annotation.models.adjudication import Adjudication
 from annotation.models.assignments import Task
-from annotation.models.base import Authored
+from annotation.models.base import Authored, WithFiles
 from annotation.models.batches import Batch
 from annotation.models.datasets import Dataset
 from annotation.models.jobs import Job
@@ -173,7 +175,7 @@ class ReleasedLabel(models.Model):
         return f"{self.release_id}/{self.task_id}/{self.criterion}"
 
 
-class Export(Authored):
+class Export(WithFiles, Authored):
     """A release written into files by a job, and kept until somebody discards it.
 
     ``options`` are those of the format (``pseudonyms``: whether people are named by pseudonyms). ``folder`` is
@@ -198,5 +200,11 @@ class Export(Authored):
         verbose_name_plural = _("exports")
         ordering = ["-created_at", "-id"]
 
+    unfinished_files = ("exports/*.part",)
+
     def __str__(self) -> str:
         return f"{self.release_id}/{self.format}"
+
+    def list_files(self) -> list[Path]:
+        """Those that were verified."""
+        return [Path(settings.ASSAY_DATA_DIR) / self.folder / file["name"] for file in self.files]

@@ -307,6 +307,19 @@ def _queue_anew(job: Job) -> None:
         _queue_anew(dependent)
 
 
+def hold_jobs(job_model: type[Job], reason: AssayError) -> int:
+    """Cancel all that wait or run, of whom no worker here has any, and say why on their pages; how many. The model may
+    be that of an earlier version.
+    """
+    at_work = job_model.objects.filter(state__in=(Job.State.QUEUED, Job.State.RUNNING))
+    fields = _build_error_fields(reason)
+    number = 0
+    for pk, stored in at_work.values_list("pk", "result"):
+        changes = {**fields, "result": {**stored, **fields["result"]}, "state": Job.State.CANCELLED}
+        number += job_model.objects.filter(pk=pk).update(**changes, worker="", finished_at=Now())
+    return number
+
+
 def sweep() -> int:
     """Give back the rows of dead workers, and send again what waits. The number of messages sent."""
     _recover_dead_jobs()

@@ -108,8 +108,10 @@ def _save_result(export: Export, made: ExportedFiles, context: jobs.JobContext) 
     return result
 
 
-def discard_export(*, export: Export, actor: Person) -> None:
-    """Remove the files and the row; the audit trail keeps that it was there."""
+def discard_export(*, export: Export, actor: Person | None) -> None:
+    """Remove the files and the row; the audit trail keeps that it was there, and that nobody did it where it was the
+    nightly clean-up.
+    """
     with transaction.atomic():
         locked = (
             Export.objects.select_for_update(of=("self",)).select_related("job", "release").get(pk=export.pk)
@@ -135,7 +137,7 @@ def record_direct_download(*, release: GoldRelease, file: str, actor: Person) ->
     record(actor=actor, verb="download_gold", target=f"release:{release.name}", file=file, real_names=False)
 
 
-def _record_act(export: Export, verb: str, actor: Person, **more: str) -> None:
+def _record_act(export: Export, verb: str, actor: Person | None, **more: str) -> None:
     options: Mapping[str, Any] = export.options
     record(
         actor=actor,

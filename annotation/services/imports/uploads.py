@@ -256,7 +256,7 @@ def confirm_bundle(*, upload: Import, called: bundle.BundleNames, actor: Person)
     return upload.job
 
 
-def discard_upload(*, upload: Import, actor: Person) -> None:
+def discard_upload(*, upload: Import, actor: Person | None) -> None:
     """Forget a file that was uploaded and never imported."""
     with transaction.atomic():
         locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)

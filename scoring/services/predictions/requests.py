@@ -12,6 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import N_, Unprocessable
@@ -102,11 +103,10 @@ def answer_request(context: jobs.JobContext) -> dict[str, Any]:
     return result
 
 
-def forget_requests() -> int:
-    """Delete the requests whose jobs ended more than ``PREDICTION_DAYS`` days ago; how many. The jobs stay."""
+def select_old_requests() -> QuerySet[PredictionRequest]:
+    """Those whose jobs ended more than ``PREDICTION_DAYS`` days ago, which the nightly clean-up deletes."""
     old = timezone.now() - timedelta(days=settings.PREDICTION_DAYS)
-    forgotten, _by_model = PredictionRequest.objects.filter(job__finished_at__lt=old).delete()
-    return forgotten
+    return PredictionRequest.objects.filter(job__finished_at__lt=old)
 
 
 def predict_item(scorer: Scorer, item: PredictionItem) -> dict[str, Any]:

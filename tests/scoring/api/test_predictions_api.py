@@ -24,7 +24,8 @@ from scoring.models import PredictionRequest, Scorer
 from scoring.selectors.predictions import get_prediction_request
 from scoring.services import create_scorer, promote
 from scoring.services.predictions.predictions import _load_once
-from scoring.services.predictions.requests import PredictionItem, forget_requests, request_predictions
+from scoring.services.predictions.requests import PredictionItem, request_predictions
+from scoring.services.remains import clean_requests
 from tests.scoring.gate_support import labelled_release, scorer_that_says
 from tests.scoring.support import make_responses
 from tests.support import FLAMES_GUIDELINE, api_token, make_batch
@@ -104,11 +105,12 @@ def test_what_was_sent_is_forgotten_after_a_month_and_nothing_sooner(
         jobs.run_now(request.job)
         Job.objects.filter(pk=request.job_id).update(finished_at=timezone.now() - timedelta(days=days))
     Job.objects.filter(pk=waiting.job_id).update(created_at=timezone.now() - timedelta(days=90))
-    assert forget_requests() == 1
+    assert clean_requests(False).number == 1
+    assert clean_requests(True).number == 1
     assert set(PredictionRequest.objects.all()) == {recent, waiting}
     assert Job.objects.get(pk=old.job_id).state == "done"
     settings.PREDICTION_DAYS = 28
-    assert forget_requests() == 1
+    assert clean_requests(True).number == 1
     assert set(PredictionRequest.objects.all()) == {waiting}
 
 

@@ -1,0 +1,1 @@
+"""What whoever runs a site has done to it as a whole: backup, restore, the nightly clean-up."""
