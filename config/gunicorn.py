@@ -6,9 +6,15 @@ Options of the command line win. docs/production.md says why a proxy stands befo
 from __future__ import annotations
 
 import gc
+import sys
 from typing import Any
 
-from config import settings
+from annotation.core.startup import SettingsError, describe_settings_error
+
+try:
+    from config import settings
+except SettingsError as error:  # gunicorn would print a traceback
+    sys.exit(describe_settings_error(error))
 
 wsgi_app = "config.wsgi"
 worker_class = "config.worker.DeadlineWorker"
