@@ -8,10 +8,16 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from typing import Any
 
-from config import settings
+from annotation.core.startup import SettingsError, describe_settings_error
+
+try:
+    from config import settings
+except SettingsError as error:  # gunicorn would print a traceback
+    sys.exit(describe_settings_error(error))
 
 wsgi_app = "config.wsgi"
 worker_class = "config.worker.DeadlineWorker"

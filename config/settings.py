@@ -11,8 +11,8 @@ import secrets
 import shlex
 import sys
 from collections.abc import Callable
-from math import inf
 from datetime import time
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -21,11 +21,11 @@ from zoneinfo import ZoneInfo
 import dj_database_url
 from celery.schedules import crontab
 from csp.constants import NONE, SELF
-from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 from kombu import Exchange, Queue
 
 from annotation.core.log_lines import FORMAT
+from annotation.core.startup import SettingsError
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def env(name: str, default: str, read: Callable[[str], T]) -> T:
     try:
         return read(text)
     except (ValueError, KeyError, OSError) as error:
-        raise ImproperlyConfigured(f"{name}={text!r}: {error}") from error
+        raise SettingsError(f"{name}={text!r}: {error}") from error
 
 
 def read_bool(text: str) -> bool:
@@ -113,11 +113,23 @@ def read_time_zone(text: str) -> str:
     return str(ZoneInfo(text))
 
 
-def read_data_dir(text: str) -> Path:
+def make_folder(text: str) -> Path:
     path = Path(text).expanduser().resolve()
     if path.exists() and not path.is_dir():
         raise ValueError("this is a file; name a folder")
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"it cannot be made ({error.strerror}); name a folder that this user may make"
+        ) from error
+    return path
+
+
+def read_data_dir(text: str) -> Path:
+    path = make_folder(text)
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise ValueError("this user may not write there; name another folder, or give this one to the user")
     return path
 
 
@@ -206,15 +218,13 @@ HTTPS = env("ASSAY_HTTPS", "false", read_bool)
 
 IS_PUBLIC = not set(ALLOWED_HOSTS) <= LOOPBACK
 if "*" in ALLOWED_HOSTS:
-    raise ImproperlyConfigured(
+    raise SettingsError(
         "ALLOWED_HOSTS=*: name the hosts; else a link in a page can be made to lead to any other."
     )
 if ASSAY_DEMO_PROCESS and IS_PUBLIC:
-    raise ImproperlyConfigured(
-        "ASSAY_DEMO_PROCESS: the demo serves loopback only, and ALLOWED_HOSTS names more."
-    )
+    raise SettingsError("ASSAY_DEMO_PROCESS: the demo serves loopback only, and ALLOWED_HOSTS names more.")
 if DEBUG and IS_PUBLIC:
-    raise ImproperlyConfigured(
+    raise SettingsError(
         "DEBUG=true: its pages show settings and data to everybody, and ALLOWED_HOSTS names more than loopback."
     )
 SECRET_KEY_MIN_LENGTH = 32
@@ -224,23 +234,26 @@ def secret_key() -> str:
     """``SECRET_KEY``; on loopback alone one is made and kept in the data folder."""
     from_environment = os.environ.get("SECRET_KEY", "")
     if 0 < len(from_environment) < SECRET_KEY_MIN_LENGTH:
-        raise ImproperlyConfigured(
+        raise SettingsError(
             f"SECRET_KEY has {len(from_environment)} characters: it needs {SECRET_KEY_MIN_LENGTH} at least, drawn at"
             " random, because sessions are signed with it."
         )
     if from_environment:
         return from_environment
     if IS_PUBLIC:
-        raise ImproperlyConfigured(
-            "SECRET_KEY is empty: set it, because ALLOWED_HOSTS names more than loopback."
-        )
+        raise SettingsError("SECRET_KEY is empty: set it, because ALLOWED_HOSTS names more than loopback.")
     path = ASSAY_DATA_DIR / "secret_key"
     try:
         with open(path, "x", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
             file.write(secrets.token_urlsafe(50))
     except FileExistsError:
         pass
-    return path.read_text()
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise SettingsError(
+            f"SECRET_KEY: {path} cannot be read ({error.strerror}); give it to the user that runs Assay."
+        ) from error
 
 
 SECRET_KEY = secret_key()
@@ -405,8 +418,8 @@ STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "config.static.StylesheetFinder",
 ]
-STATIC_ROOT = env("ASSAY_STATIC_ROOT", str(BASE_DIR / "staticfiles"), Path)
-STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise warns of a folder that is not there
+# Made, because whitenoise warns of a folder that is not there.
+STATIC_ROOT = env("ASSAY_STATIC_ROOT", str(BASE_DIR / "staticfiles"), make_folder)
 # Served straight from static/ where nobody ran collectstatic (a laptop); hashed and compressed where somebody did.
 COLLECTED = (STATIC_ROOT / "staticfiles.json").exists() or sys.argv[1:2] == ["collectstatic"]
 WHITENOISE_USE_FINDERS = not COLLECTED
@@ -520,7 +533,7 @@ CELERY_TIMEZONE = TIME_ZONE
 JOB_HEARTBEAT_SECONDS = env("ASSAY_JOB_HEARTBEAT_SECONDS", "2", read_positive)
 JOB_STALE_SECONDS = env("ASSAY_JOB_STALE_SECONDS", "15", read_positive)
 if JOB_STALE_SECONDS <= JOB_HEARTBEAT_SECONDS:
-    raise ImproperlyConfigured(
+    raise SettingsError(
         f"ASSAY_JOB_STALE_SECONDS={JOB_STALE_SECONDS}: a job that beats every {JOB_HEARTBEAT_SECONDS} s "
         "(ASSAY_JOB_HEARTBEAT_SECONDS) would be taken for dead; say more."
     )
