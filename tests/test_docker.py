@@ -28,6 +28,7 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 BIN = Path(sys.executable).parent
 SECRETS = {"SECRET_KEY": "s" * 40, "POSTGRES_PASSWORD": "p" * 30}
 ONE_SHOT = {"migrate", "certificate"}
+PROCESSES = ("web", "worker", "trainer", "beat")
 USER = "10001"
 
 
@@ -110,7 +111,8 @@ def test_the_context_is_code_alone():
 
 
 def test_compose_takes_the_file_and_no_service_is_left_to_itself(services: dict[str, Any]):
-    assert set(services) == {"migrate", "web", "worker", "beat", "database", "broker", "certificate", "proxy"}
+    ours, others = {"migrate", *PROCESSES, "certificate"}, {"database", "broker", "proxy"}
+    assert set(services) == ours | others
     for name, service in services.items():
         assert int(service["mem_limit"]) > 0, name
         assert service["restart"] == ("no" if name in ONE_SHOT else "unless-stopped"), name
@@ -121,7 +123,7 @@ def test_compose_takes_the_file_and_no_service_is_left_to_itself(services: dict[
         for dependency, condition in service.get("depends_on", {}).items():
             expected = "service_completed_successfully" if dependency in ONE_SHOT else "service_healthy"
             assert condition["condition"] == expected, (name, dependency)
-    for name in ("migrate", "web", "worker", "beat"):
+    for name in ("migrate", *PROCESSES):
         service = services[name]
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
@@ -221,9 +223,9 @@ def test_the_commands_of_the_image_and_of_compose_make_a_site(
     assert site.must(as_service("web", "python3 manage.py --version")) == "Assay 0.1.0+test\n"
     (command,) = [text for name, text in instructions() if name == "CMD"]
     start("web", as_service("web", shlex.join(json.loads(command))))
-    for name in ("worker", "beat"):
+    for name in PROCESSES[1:]:
         # Each container has a name of its own; here all are on one machine.
-        named = ["--hostname", f"celery@{name}"] if name == "worker" else []
+        named = [] if name == "beat" else ["--hostname", f"celery@{name}"]
         start(name, as_service(name, shlex.join([*services[name]["command"], *named])))
 
     # The certificate and the proxy, in whose image nginx reads nothing but this folder.
@@ -246,16 +248,16 @@ def test_the_commands_of_the_image_and_of_compose_make_a_site(
     check_a_job_is_done(site, "sh /usr/local/bin/assay")
 
     checks = {
-        name: services[name]["healthcheck"]["test"] for name in ("worker", "beat", "broker", "database")
+        name: services[name]["healthcheck"]["test"] for name in (*PROCESSES[1:], "broker", "database")
     }
     for name, (kind, *words) in checks.items():
         script = words[0].replace("$$", "$") if kind == "CMD-SHELL" else shlex.join(words)
-        ours = name in {"worker", "beat"}
+        ours = name in PROCESSES
         site.must(as_service(name, f"sh -c {shlex.quote(script)}") if ours else script)
     writable = "find /opt/assay /opt/venv -not -type l -writable"
     assert site.must(as_service("web", writable)) == ""
 
-    for name in ("web", "worker", "beat", "proxy"):
+    for name in (*PROCESSES, "proxy"):
         site.must(f"kill -TERM $(cat /run/{name}.pid)")
         gone = f"! kill -0 $(cat /run/{name}.pid) 2>/dev/null"
         until(lambda gone=gone: site.run(gone).returncode == 0, 60)  # type: ignore[misc]

@@ -14,7 +14,7 @@ from tests.conftest import ROOT, missing
 from tests.installing import HOST, Machine, copy_code, machine, read_steps, start_packaged, why_impossible
 from tests.serving import until
 
-SERVICES = ("web", "worker", "beat")
+SERVICES = ("web", "worker", "trainer", "beat")
 UNITS = sorted((ROOT / "config" / "systemd").glob("*.service"))
 
 # What somebody does who got the address and a password: over TLS, with the certificate that the steps have made.
@@ -83,7 +83,7 @@ def test_the_steps_of_the_readme_make_a_site(empty_machine: Machine):
     assert site.must("stat -c '%U %a' /etc/assay.env /srv/assay").split() == ["root", "600", "assay", "750"]
     assert site.must("find /opt/assay -newer /usr/local/bin/assay -not -path '*/.venv*'") == ""
 
-    site.must("systemctl stop assay-web assay-worker assay-beat")
+    site.must("systemctl stop assay-web assay-worker assay-trainer assay-beat")
     for service in SERVICES:
         assert site.must(f"cat /run/assay-{service}.code").strip() == "0", service
         assert "Traceback" not in site.must(f"cat /var/log/assay-{service}.log"), service
