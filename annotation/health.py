@@ -34,7 +34,7 @@ from annotation.core.errors import N_
 from annotation.core.health import (
     DATABASE,
     MIGRATIONS,
-    CheckResult,
+    HealthResult,
     Readiness,
     fault,
     passed,
@@ -61,7 +61,7 @@ MAX_NAMED = 5
 
 
 @register_check("settings")
-def check_settings() -> CheckResult:
+def check_settings() -> HealthResult:
     """What ``config/settings.py`` takes, and production should not have. It stops the start for what is worse."""
     errors = [message for message in checks.run_checks() if message.is_serious()]
     if errors:
@@ -84,7 +84,7 @@ def check_settings() -> CheckResult:
 
 
 @register_check("secrets")
-def check_secrets() -> CheckResult:
+def check_secrets() -> HealthResult:
     for name in ("secret_key", "demo_password"):
         path = settings.ASSAY_DATA_DIR / name
         if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077:
@@ -100,7 +100,7 @@ def check_secrets() -> CheckResult:
 
 
 @register_check(DATABASE, readiness=Readiness.REQUIRED)
-def check_database() -> CheckResult:
+def check_database() -> HealthResult:
     try:
         connection.ensure_connection()
         read_clock()
@@ -122,7 +122,7 @@ def check_database() -> CheckResult:
 
 
 @register_check("clock", needs_database=True)
-def check_clock() -> CheckResult:
+def check_clock() -> HealthResult:
     """The database's clock decides about leases and jobs, this machine's about sessions, links and tokens."""
     before = time.time()
     clock = read_clock()
@@ -139,7 +139,7 @@ def check_clock() -> CheckResult:
 
 
 @register_check("pooler", needs_database=True)
-def check_pooler() -> CheckResult:
+def check_pooler() -> HealthResult:
     """Whether this connection is lent by a pooler was asked when it was opened (annotation/core/databases.py)."""
     if connection.vendor != "postgresql":
         return passed(N_("SQLite needs none."))
@@ -169,7 +169,7 @@ def list_shipped_migrations() -> frozenset[tuple[str, str]]:
 
 
 @register_check(MIGRATIONS, needs_database=True, readiness=Readiness.REQUIRED)
-def check_migrations() -> CheckResult:
+def check_migrations() -> HealthResult:
     applied = set(MigrationRecorder(connection).applied_migrations())
     shipped = list_shipped_migrations()
     missing = sorted(shipped - applied)
@@ -192,19 +192,19 @@ def check_migrations() -> CheckResult:
 
 
 @register_check("static files")
-def check_static_files() -> CheckResult:
+def check_static_files() -> HealthResult:
     """All that pages may name."""
     names = [name for finder in get_finders() for name, _storage in finder.list([])]
     return _check_collected(names)
 
 
 @register_check("manifest", readiness=Readiness.REQUIRED)
-def check_manifest() -> CheckResult:
+def check_manifest() -> HealthResult:
     """The stylesheet stands for the others: it is quickly asked for, and no page does without."""
     return _check_collected([STYLESHEET])
 
 
-def _check_collected(names: list[str]) -> CheckResult:
+def _check_collected(names: list[str]) -> HealthResult:
     if not settings.COLLECTED:
         if not settings.IS_PUBLIC:
             return passed(N_("Served from the source; collectstatic is for production."))
@@ -228,7 +228,7 @@ def _check_collected(names: list[str]) -> CheckResult:
 
 
 @register_check("data folder", readiness=Readiness.REQUIRED)
-def check_data_folder() -> CheckResult:
+def check_data_folder() -> HealthResult:
     folder: Path = settings.ASSAY_DATA_DIR
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".health-") as probe:
@@ -252,7 +252,7 @@ def check_data_folder() -> CheckResult:
 
 
 @register_check("disk")
-def check_disk() -> CheckResult:
+def check_disk() -> HealthResult:
     """Of the data folder, and of where the server puts a body that it is receiving."""
     folders = [settings.ASSAY_DATA_DIR, Path(tempfile.gettempdir())]
     free, folder = min((shutil.disk_usage(folder).free // MIB, str(folder)) for folder in folders)
@@ -268,7 +268,7 @@ def check_disk() -> CheckResult:
 
 
 @register_check("broker", readiness=Readiness.ADVISORY)
-def check_broker() -> CheckResult:
+def check_broker() -> HealthResult:
     try:
         with current_app.connection(connect_timeout=BROKER_SECONDS) as broker:
             broker.ensure_connection(max_retries=0, timeout=BROKER_SECONDS)
@@ -291,7 +291,7 @@ def check_broker() -> CheckResult:
 
 
 @register_check("beat", needs_database=True, readiness=Readiness.ADVISORY)
-def check_beat() -> CheckResult:
+def check_beat() -> HealthResult:
     """Its last sign is the last message for the sweep that it sent."""
     signs = list_signs(BEAT)
     if not signs or signs[0].is_stale:
@@ -306,7 +306,7 @@ def check_beat() -> CheckResult:
 
 
 @register_check("workers", needs_database=True)
-def check_workers() -> CheckResult:
+def check_workers() -> HealthResult:
     signs = list_signs(WORKER)
     alive, gone = [s for s in signs if not s.is_stale], [s for s in signs if s.is_stale]
     if not alive:
@@ -342,7 +342,7 @@ def check_queues() -> CheckResult:
 
 
 @register_check("exports", needs_database=True, reads_files=True)
-def check_exports() -> CheckResult:
+def check_exports() -> HealthResult:
     """Each file of each export that is kept, against the hash that was stored when it was written."""
     exports = Export.objects.filter(verified_at__isnull=False)
     faults, number = [], 0

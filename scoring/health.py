@@ -8,7 +8,7 @@ from pathlib import Path
 from django.conf import settings
 
 from annotation.core.errors import N_, AssayError
-from annotation.core.health import CheckResult, fault, passed, register_check, warning
+from annotation.core.health import HealthResult, fault, passed, register_check, warning
 from scoring.models import Scorer
 from scoring.selectors.training import check_weights
 
@@ -17,7 +17,7 @@ MAX_NAMED = 3
 
 
 @register_check("encoders")
-def check_encoders() -> CheckResult:
+def check_encoders() -> HealthResult:
     """The folders were whole when this process started; a process without the packages cannot use them."""
     folders = {
         **settings.ASSAY_ENCODERS,
@@ -51,7 +51,7 @@ def check_encoders() -> CheckResult:
 
 
 @register_check("scorers", needs_database=True, reads_files=True)
-def check_scorers() -> CheckResult:
+def check_scorers() -> HealthResult:
     """The weights of each scorer that is ready, against the hash that was stored when it was registered."""
     faults, number = [], 0
     for scorer in Scorer.objects.filter(ready_at__isnull=False).order_by("pk").iterator():

@@ -158,11 +158,11 @@ def test_two_processes_are_measured_as_one_by_the_names_of_routes(
     cookie = cookie_of(lin)
     with serve(tmp_path, relay, ASSAY_WEB_WORKERS="2", ASSAY_METRICS_TOKEN=TOKEN) as server:
         begun = count_requests(server.port, "work-batch")
-        asked, pids = 0, set()
+        requests, pids = 0, set()
         end = time.monotonic() + 60
-        while (asked < 40 or len(pids) < 2) and time.monotonic() < end:
+        while (requests < 40 or len(pids) < 2) and time.monotonic() < end:
             assert ask(server.port, "/work/first/", Cookie=cookie)[0] == 200
-            asked += 1
+            requests += 1
             pids = {
                 file.name
                 for folder in tmp_path.glob("assay-metrics-*")
@@ -171,11 +171,11 @@ def test_two_processes_are_measured_as_one_by_the_names_of_routes(
         assert len(pids) == 2, pids
         assert ask(server.port, "/no/such/page")[0] == 404
         for _ in range(4):  # whichever process answers
-            assert count_requests(server.port, "work-batch") - begun == asked
+            assert count_requests(server.port, "work-batch") - begun == requests
         children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
         os.kill(int(children[0]), signal.SIGKILL)
         time.sleep(2)
-        assert count_requests(server.port, "work-batch") - begun == asked  # a dead process's as well
+        assert count_requests(server.port, "work-batch") - begun == requests  # a dead process's as well
         text = ask(server.port, "/metrics", Authorization=f"Bearer {TOKEN}")[2]
         assert "first" not in text.replace("first level", "")  # no address, no name
         relay.close()

@@ -1,7 +1,7 @@
 """Checks of an installation: each a small function, all in one list, run by ``doctor`` and by ``/readyz``.
 
 An app's checks stand in its ``health.py`` and enter the list by ``register_check`` when ``load_checks`` finds them, as
-the handlers of jobs do. A check returns a CheckResult and never writes anything that stays; what it raises is a fault
+the handlers of jobs do. A check returns a HealthResult and never writes anything that stays; what it raises is a fault
 like any other.
 """
 
@@ -37,7 +37,7 @@ class Readiness(Enum):
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class HealthResult:
     """``message`` says what was seen, ``remedy`` how to mend it: English templates (``N_``), filled from ``params``."""
 
     state: CheckState
@@ -54,16 +54,16 @@ class CheckResult:
         return gettext(self.remedy).format(**self.params) if self.remedy else ""
 
 
-def passed(message: str, **params: Any) -> CheckResult:
-    return CheckResult(CheckState.OK, message, params=params)
+def passed(message: str, **params: Any) -> HealthResult:
+    return HealthResult(CheckState.OK, message, params=params)
 
 
-def warning(message: str, remedy: str, **params: Any) -> CheckResult:
-    return CheckResult(CheckState.WARNING, message, remedy, params)
+def warning(message: str, remedy: str, **params: Any) -> HealthResult:
+    return HealthResult(CheckState.WARNING, message, remedy, params)
 
 
-def fault(message: str, remedy: str, **params: Any) -> CheckResult:
-    return CheckResult(CheckState.FAULT, message, remedy, params)
+def fault(message: str, remedy: str, **params: Any) -> HealthResult:
+    return HealthResult(CheckState.FAULT, message, remedy, params)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Check:
     """
 
     name: str
-    run: Callable[[], CheckResult]
+    run: Callable[[], HealthResult]
     needs_database: bool
     reads_files: bool
     readiness: Readiness
@@ -91,10 +91,10 @@ def register_check(
     needs_database: bool = False,
     reads_files: bool = False,
     readiness: Readiness = Readiness.NONE,
-) -> Callable[[Callable[[], CheckResult]], Callable[[], CheckResult]]:
+) -> Callable[[Callable[[], HealthResult]], Callable[[], HealthResult]]:
     """Put the function into the list; it returns the first fault that it sees, or the first warning."""
 
-    def register(run: Callable[[], CheckResult]) -> Callable[[], CheckResult]:
+    def register(run: Callable[[], HealthResult]) -> Callable[[], HealthResult]:
         CHECKS[name] = Check(name, run, needs_database, reads_files, readiness)
         return run
 
@@ -107,7 +107,7 @@ def load_checks() -> list[Check]:
     return list(CHECKS.values())
 
 
-def run_checks(checks: Iterable[Check]) -> Iterator[tuple[Check, CheckResult]]:
+def run_checks(checks: Iterable[Check]) -> Iterator[tuple[Check, HealthResult]]:
     """Each with its result, one after the other; what needs the database only where that is as it must be."""
     broken_base = ""
     for check in checks:
@@ -123,7 +123,7 @@ def run_checks(checks: Iterable[Check]) -> Iterator[tuple[Check, CheckResult]]:
         yield check, result
 
 
-def _run_check(check: Check) -> CheckResult:
+def _run_check(check: Check) -> HealthResult:
     try:
         return check.run()
     except AssayError as error:

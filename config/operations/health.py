@@ -60,6 +60,8 @@ def _finish(request: HttpRequest, response: HttpResponse) -> HttpResponse:
         response = HttpResponseNotAllowed(METHODS)
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
+    if response.status_code == 503:  # a probe asks every few seconds; the outage itself is a line
+        response._has_been_logged = True  # type: ignore[attr-defined]
     return response
 
 

@@ -118,9 +118,12 @@ class _Gauges(Collector):
         ages = {
             kind: min((s.seconds for s in signs if s.kind == kind), default=None) for kind in (BEAT, WORKER)
         }
-        heard = {(kind,): age for kind, age in ages.items() if age is not None}
+        ages_by_kind = {(kind,): age for kind, age in ages.items() if age is not None}
         yield _gauge(
-            "assay_last_sign_seconds", "Since beat, and any worker, was last heard of.", heard, "process"
+            "assay_last_sign_seconds",
+            "Since beat, and any worker, was last heard of.",
+            ages_by_kind,
+            "process",
         )
         alive = sum(not sign.is_stale for sign in signs if sign.kind == WORKER)
         yield _gauge("assay_workers", "Workers that were heard of within a minute.", {(): alive})

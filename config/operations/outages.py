@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
@@ -98,3 +99,4 @@ class Outage:
 
 
 OUTAGE = Outage()
+connection_created.connect(OUTAGE.end)

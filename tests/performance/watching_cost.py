@@ -37,9 +37,10 @@ TOKEN = "x" * 32
 
 
 def make_handler(*, is_watched: bool, is_measured: bool) -> WSGIHandler:
-    others = [name for name in settings.MIDDLEWARE if name != WATCHING]
+    remaining = [name for name in settings.MIDDLEWARE if name != WATCHING]
     with override_settings(
-        MIDDLEWARE=[WATCHING, *others] if is_watched else others, METRICS_TOKEN=TOKEN if is_measured else ""
+        MIDDLEWARE=[WATCHING, *remaining] if is_watched else remaining,
+        METRICS_TOKEN=TOKEN if is_measured else "",
     ):
         return WSGIHandler()
 
