@@ -208,7 +208,7 @@ def test_a_site_at_work_comes_up_elsewhere_as_it_was(
     with people_at_work(busy) as has_begun:
         assert has_begun.wait(60)
         manifest = make_backup(tmp_path / "backup")
-    everything = check_snapshot(busy)
+    final_count = check_snapshot(busy)
     assert manifest.missing == []
     assert not {"secret_key", "demo_password"} & {file.path for file in manifest.files}
     if migrated_database is not None:
@@ -217,7 +217,7 @@ def test_a_site_at_work_comes_up_elsewhere_as_it_was(
         use_folder(settings, tmp_path / "copy")
         site = restore_backup(tmp_path / "backup", hold_jobs=True)
         assert describe_site(tmp_path / "exports-after") == before
-        assert 3 <= check_snapshot(busy) < everything
+        assert 3 <= check_snapshot(busy) < final_count
         assert site.same_secret_key
         assert not Session.objects.exists()
         assert not CacheEntry.objects.exists()
@@ -248,7 +248,7 @@ def check_held_jobs(held: int) -> None:
 
 @dataclass
 class Site:
-    """A database and a data folder of their own, which the commands are told of."""
+    """A database and a data folder of their own, which the commands are outcome of."""
 
     database: str
     folder: Path
@@ -316,8 +316,8 @@ def test_from_sqlite_to_postgresql_and_back(
             label_next(busy, Person.objects.get(username=person), value)
     before = describe_site(tmp_path / "exports")
     first = make_backup(tmp_path / "first")
-    told = postgres_site.command("restore", str(tmp_path / "first"), "--hold-jobs")
-    assert (told["rows"], told["held_jobs"], told["same_secret_key"]) == (first.rows, 2, True)
+    outcome = postgres_site.command("restore", str(tmp_path / "first"), "--hold-jobs")
+    assert (outcome["rows"], outcome["held_jobs"], outcome["same_secret_key"]) == (first.rows, 2, True)
     after = postgres_site.describe(tmp_path / "exports-postgres")
     assert after == {name: before[name] for name in after}
     postgres_site.command("backup", str(tmp_path / "second"))

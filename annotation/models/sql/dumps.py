@@ -71,18 +71,18 @@ KINDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Column:
+class DumpColumn:
     name: str
     kind: str
 
 
 @dataclass(frozen=True)
-class Table:
+class DumpTable:
     """``columns`` are all that rows are written with; ``parents`` the tables that its rows name."""
 
     name: str
     model: type[Model]
-    columns: tuple[Column, ...]
+    columns: tuple[DumpColumn, ...]
     parents: frozenset[str]
 
     @property
@@ -101,7 +101,7 @@ class Table:
         return [place for place, column in enumerate(self.columns) if column.kind == JSON_TEXT]
 
 
-def list_tables(registry: Apps) -> list[Table]:
+def list_tables(registry: Apps) -> list[DumpTable]:
     """The tables of all models, those that others name first; without those of ``list_left_out``."""
     left_out = set(list_left_out())
     tables = {
@@ -119,7 +119,7 @@ def list_left_out() -> list[str]:
     return sorted(sessions + caches)
 
 
-def list_tables_of_people(tables: Sequence[Table], people: str) -> list[Table]:
+def list_tables_of_people(tables: Sequence[DumpTable], people: str) -> list[DumpTable]:
     """The table of people, and all whose rows may belong to one, however far: what migrations alone never fill."""
     names = {people}
     while True:
@@ -134,15 +134,15 @@ def _list_models(registry: Apps) -> list[type[Model]]:
     return [model for model in models if model._meta.managed and not model._meta.proxy]
 
 
-def _build_table(model: type[Model]) -> Table:
+def _build_table(model: type[Model]) -> DumpTable:
     fields = [
         field
         for field in model._meta.concrete_fields
         if not getattr(field, "generated", False) and field.column
     ]
     parents = {field.related_model._meta.db_table for field in fields if isinstance(field, ForeignKey)}
-    columns = tuple(Column(str(field.column), _get_kind(field)) for field in fields)
-    return Table(model._meta.db_table, model, columns, frozenset(parents))
+    columns = tuple(DumpColumn(str(field.column), _get_kind(field)) for field in fields)
+    return DumpTable(model._meta.db_table, model, columns, frozenset(parents))
 
 
 def _get_kind(field: Field[Any, Any]) -> str:
@@ -173,7 +173,7 @@ class Snapshot(ABC):
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor
 
-    def read(self, table: Table) -> Iterator[list[Row]]:
+    def read(self, table: DumpTable) -> Iterator[list[Row]]:
         """All rows in the order of their keys, a block at a time."""
         converters = [_WRITTEN.get(column.kind) for column in table.columns]
         with closing(self._open(table)) as cursor:
@@ -189,28 +189,28 @@ class Snapshot(ABC):
                 )
                 size = max(MIN_ROWS, min(MAX_ROWS, 2 * size, len(rows) * BLOCK_CHARACTERS // characters))
 
-    def count(self, table: Table) -> int:
+    def count(self, table: DumpTable) -> int:
         name = connection.ops.quote_name(table.name)
         self._cursor.execute(f"SELECT COUNT(*) FROM {name}")
         number: int = self._cursor.fetchone()[0]
         return number
 
     @abstractmethod
-    def _open(self, table: Table) -> Any:
+    def _open(self, table: DumpTable) -> Any:
         """A cursor that has been asked for the rows."""
 
     @abstractmethod
-    def find_last_key(self, table: Table) -> int | None:
+    def find_last_key(self, table: DumpTable) -> int | None:
         """The highest number that was ever given in this table, of rows that are gone as well."""
 
 
 class SqliteSnapshot(Snapshot):
-    def _open(self, table: Table) -> Any:
+    def _open(self, table: DumpTable) -> Any:
         cursor = self._cursor.connection.cursor()
         cursor.execute(_select(table))
         return cursor
 
-    def find_last_key(self, table: Table) -> int | None:
+    def find_last_key(self, table: DumpTable) -> int | None:
         if not table.is_numbered:
             return None
         row = self._cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", [table.name]).fetchone()
@@ -218,14 +218,14 @@ class SqliteSnapshot(Snapshot):
 
 
 class PostgresSnapshot(Snapshot):
-    def _open(self, table: Table) -> Any:
+    def _open(self, table: DumpTable) -> Any:
         """A cursor of the server's own, behind a pooler, too: a transaction stays on its connection."""
         cursor = connection.create_cursor(name="table_rows")
         cursor.itersize = MAX_ROWS
         cursor.execute(_select(table))
         return cursor
 
-    def find_last_key(self, table: Table) -> int | None:
+    def find_last_key(self, table: DumpTable) -> int | None:
         if not table.is_numbered:
             return None
         self._cursor.execute("SELECT pg_get_serial_sequence(%s, %s)", [table.name, table.key])
@@ -261,7 +261,7 @@ def open_transaction() -> Iterator[Snapshot]:
             yield SqliteSnapshot(cursor)
 
 
-def _select(table: Table) -> str:
+def _select(table: DumpTable) -> str:
     """Texts in the order of their characters' numbers, which is SQLite's."""
     quote = connection.ops.quote_name
     columns = ", ".join(quote(column.name) for column in table.columns)
@@ -294,7 +294,7 @@ _WRITTEN: Mapping[str, Convert] = {
 # Into the database, within one transaction of the caller's.
 
 
-def insert_rows(table: Table, rows: Sequence[Row]) -> None:
+def insert_rows(table: DumpTable, rows: Sequence[Row]) -> None:
     columns = [
         column if convert is None else [None if v is None else convert(v) for v in column]
         for convert, column in zip(_list_readers(table), zip(*rows, strict=True), strict=True)
@@ -313,7 +313,7 @@ def insert_rows(table: Table, rows: Sequence[Row]) -> None:
             cursor.executemany(statement, list(zip(*columns, strict=True)))
 
 
-def _list_readers(table: Table) -> list[Convert | None]:
+def _list_readers(table: DumpTable) -> list[Convert | None]:
     return [_READ[connection.vendor].get(column.kind) for column in table.columns]
 
 
@@ -331,13 +331,13 @@ _READ: Mapping[str, Mapping[str, Convert]] = {
 }
 
 
-def has_rows(table: Table) -> bool:
+def has_rows(table: DumpTable) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT 1 FROM {connection.ops.quote_name(table.name)} LIMIT 1")
         return cursor.fetchone() is not None
 
 
-def delete_rows(tables: Sequence[Table]) -> None:
+def delete_rows(tables: Sequence[DumpTable]) -> None:
     """All of them, those that name others first; a table without any is left alone."""
     for table in reversed(tables):
         if has_rows(table):
@@ -345,7 +345,7 @@ def delete_rows(tables: Sequence[Table]) -> None:
                 cursor.execute(f"DELETE FROM {connection.ops.quote_name(table.name)}")
 
 
-def set_last_key(table: Table, number: int) -> None:
+def set_last_key(table: DumpTable, number: int) -> None:
     """The next row gets a key after this number and after all that are there."""
     name, key = connection.ops.quote_name(table.name), connection.ops.quote_name(table.key)
     with connection.cursor() as cursor:

@@ -27,7 +27,7 @@ from annotation.core.errors import N_, AssayError, InputError
 from annotation.core.version import code_version
 from annotation.models import WithFiles
 from annotation.models.sql import dumps
-from annotation.models.sql.dumps import Row, Snapshot, Table
+from annotation.models.sql.dumps import DumpTable, Row, Snapshot
 from annotation.services.upkeep.data_folder import SECRETS, list_data_files, list_models_with_files
 from annotation.services.upkeep.manifests import (
     FILES,
@@ -186,7 +186,9 @@ class _DatabaseWriter:
             )
         return self
 
-    def _build_watch(self, table: Table, owner: type[WithFiles] | None) -> Callable[[Sequence[Row]], None]:
+    def _build_watch(
+        self, table: DumpTable, owner: type[WithFiles] | None
+    ) -> Callable[[Sequence[Row]], None]:
         if owner is None:
             return lambda _rows: None
         root = Path(settings.ASSAY_DATA_DIR)

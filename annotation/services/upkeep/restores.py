@@ -25,7 +25,7 @@ from django.db.migrations.loader import MigrationLoader
 from annotation.core.errors import N_, AssayError, Conflict, InputError
 from annotation.models import Person
 from annotation.models.sql import dumps
-from annotation.models.sql.dumps import Snapshot, Table
+from annotation.models.sql.dumps import DumpTable, Snapshot
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.upkeep.backups import find_apps, ignore_progress
@@ -205,7 +205,7 @@ def _store(
     try:
         with connection.constraint_checks_disabled(), transaction.atomic():
             with dumps.suspend_triggers():
-                _Loader(folder, manifest, report).load(dumps.list_tables(apps))
+                _RowLoader(folder, manifest, report).load(dumps.list_tables(apps))
             if hold_jobs:
                 held = jobs.hold_jobs(apps.get_model("annotation", "Job"), AssayError(HELD))
             for file in manifest.files:
@@ -224,7 +224,7 @@ def _put_in_place(staging: Path, path: str) -> Path:
 
 
 @dataclass
-class _Loader:
+class _RowLoader:
     """Stores the rows of all tables and reads them back."""
 
     folder: Path
@@ -232,7 +232,7 @@ class _Loader:
     report: Report
     done: int = 0
 
-    def load(self, tables: Sequence[Table]) -> None:
+    def load(self, tables: Sequence[DumpTable]) -> None:
         entries = {entry.name: entry for entry in self.manifest.tables}
         pairs = [(_order_columns(table, entries[table.name]), entries[table.name]) for table in tables]
         dumps.delete_rows(tables)
@@ -249,7 +249,7 @@ class _Loader:
             for table, entry in pairs:
                 self._check_table(snapshot, table, entry)
 
-    def _load_table(self, table: Table, entry: TableEntry) -> None:
+    def _load_table(self, table: DumpTable, entry: TableEntry) -> None:
         path = self.folder / entry.path
         for rows in read_table(path):
             try:
@@ -262,7 +262,7 @@ class _Loader:
         if entry.last_key is not None:
             dumps.set_last_key(table, entry.last_key)
 
-    def _check_table(self, snapshot: Snapshot, table: Table, entry: TableEntry) -> None:
+    def _check_table(self, snapshot: Snapshot, table: DumpTable, entry: TableEntry) -> None:
         content = hash_table(snapshot, table, advance=partial(self._advance, "reading them back"))
         if (content.rows, content.sha256) != (entry.rows, entry.content_sha256):
             raise Conflict(
@@ -280,7 +280,7 @@ class _Loader:
         self.report(self.done / max(1, 2 * self.manifest.rows), stage)
 
 
-def _order_columns(table: Table, entry: TableEntry) -> Table:
+def _order_columns(table: DumpTable, entry: TableEntry) -> DumpTable:
     """In the order of the file: of an earlier version the models may have had another one."""
     columns = {column.name: column for column in table.columns}
     return replace(table, columns=tuple(columns[name] for name in entry.columns))

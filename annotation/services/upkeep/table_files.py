@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 import zstandard
 
 from annotation.core.errors import N_, InputError
-from annotation.models.sql.dumps import BLOCK_CHARACTERS, MAX_ROWS, Row, Snapshot, Table
+from annotation.models.sql.dumps import BLOCK_CHARACTERS, MAX_ROWS, DumpTable, Row, Snapshot
 from annotation.services.upkeep.manifests import TableEntry, create_file
 
 LEVEL = 3
@@ -28,7 +28,7 @@ class ContentHash:
     order and its numbers in another notation.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: DumpTable) -> None:
         self._places, self._hash, self.rows = table.json_places, hashlib.sha256(), 0
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -66,7 +66,12 @@ def encode_rows(rows: Iterator[Row] | Sequence[Row]) -> bytes:
 
 
 def write_table(
-    snapshot: Snapshot, table: Table, path: Path, *, advance: Advance, watch: Callable[[Sequence[Row]], None]
+    snapshot: Snapshot,
+    table: DumpTable,
+    path: Path,
+    *,
+    advance: Advance,
+    watch: Callable[[Sequence[Row]], None],
 ) -> TableEntry:
     """``watch`` is shown all rows on the way."""
     content = ContentHash(table)
@@ -108,7 +113,7 @@ def read_table(path: Path) -> Iterator[list[Row]]:
         yield rows
 
 
-def hash_table(snapshot: Snapshot, table: Table, *, advance: Advance) -> ContentHash:
+def hash_table(snapshot: Snapshot, table: DumpTable, *, advance: Advance) -> ContentHash:
     """Of the rows that are in the database."""
     content = ContentHash(table)
     for rows in snapshot.read(table):
@@ -117,7 +122,7 @@ def hash_table(snapshot: Snapshot, table: Table, *, advance: Advance) -> Content
     return content
 
 
-def decode_values(table: Table, row: Row) -> Mapping[str, Any]:
+def decode_values(table: DumpTable, row: Row) -> Mapping[str, Any]:
     """A row by the names of its model's attributes, as the model reads them."""
     fields = {field.column: field for field in table.model._meta.concrete_fields}
     return {

@@ -138,7 +138,7 @@ def test_numbers_and_json_hash_alike_whichever_database_wrote_them() -> None:
 
 
 def test_what_is_made_anew_or_secret_or_unfinished_stays_out(data_folder: Path) -> None:
-    taken = ["exports/a/gold.jsonl", "scorers/1/weights/card.json", "something/new"]
+    copied = ["exports/a/gold.jsonl", "scorers/1/weights/card.json", "something/new"]
     left_out = [
         "broker/messages/1",
         "celerybeat-schedule",
@@ -150,12 +150,12 @@ def test_what_is_made_anew_or_secret_or_unfinished_stays_out(data_folder: Path) 
         "scorers/1/work/fold",
         "secret_key",
     ]
-    for name in taken + left_out:
+    for name in copied + left_out:
         path = data_folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
-    assert [str(path) for path in list_data_files()] == taken
-    secrets = {str(path) for path in list_data_files(with_secrets=True)} - set(taken)
+    assert [str(path) for path in list_data_files()] == copied
+    secrets = {str(path) for path in list_data_files(with_secrets=True)} - set(copied)
     assert secrets == {"demo_password", "secret_key"}
 
 

@@ -75,11 +75,11 @@ def clean(django_capture_on_commit_callbacks: Any) -> Callable[[], dict[str, Rem
 
     def run() -> dict[str, Remains]:
         files = list_files()
-        said = clean_up(remove=False)
+        planned = clean_up(remove=False)
         assert list_files() == files
         with django_capture_on_commit_callbacks(execute=True):
             done = clean_up(remove=True)
-        assert done == said
+        assert done == planned
         assert {kind: remains.number for kind, remains in clean_up(remove=False).items()} == dict.fromkeys(
             done, 0
         )
@@ -162,8 +162,8 @@ def test_an_export_that_nobody_downloads_goes_and_can_be_written_again(
     assert not get_export_folder(old).exists()
     assert get_export_folder(fetched).exists()
     assert AuditEvent.objects.count() == events + 1
-    again = export_release(release, he)
-    assert {name: (get_export_folder(again) / name).read_bytes() for name in content} == content
+    rewritten = export_release(release, he)
+    assert {name: (get_export_folder(rewritten) / name).read_bytes() for name in content} == content
 
 
 def test_unfinished_work_of_closed_batches_goes_and_refused_work_stays(
@@ -196,7 +196,7 @@ def test_charts_and_stray_files_go_when_they_are_old(
         write(data_folder / "exports" / "stray" / "gold.jsonl"),
         write(data_folder / f"{export.folder}.part" / "gold.jsonl"),
     ]
-    kept = [
+    staying = [
         write(data_folder / "charts" / "b.svg", age=timedelta(hours=1)),
         write(data_folder / "uploads" / "imports" / "young", age=timedelta(hours=1)),
         write(data_folder / f"{waiting.folder}.part" / "gold.csv"),
@@ -207,7 +207,7 @@ def test_charts_and_stray_files_go_when_they_are_old(
     done = clean()
     assert (done["charts"], done["stray files"]) == (Remains(1, 5), Remains(3, 15))
     assert not any(path.exists() for path in old_ones)
-    assert all(path.exists() for path in kept)
+    assert all(path.exists() for path in staying)
 
 
 def test_remains_of_trainings_go_and_weights_never(
@@ -227,7 +227,7 @@ def test_remains_of_trainings_go_and_weights_never(
     )
     Job.objects.filter(pk=ready.job_id).update(state="done")
     Job.objects.filter(pk=failed.job_id).update(state="failed")
-    kept = [
+    staying = [
         write(ready.weights_folder / "card.json"),
         write(at_work.work_folder / "fold-1"),
         write(at_work.folder / "part-1" / "weights.npz"),
@@ -241,7 +241,7 @@ def test_remains_of_trainings_go_and_weights_never(
     ]
     done = clean()
     assert done["trainings"] == Remains(4, 25)
-    assert all(path.exists() for path in kept)
+    assert all(path.exists() for path in staying)
     assert not any(path.exists() for path in remains)
     assert not failed.folder.exists()
 
