@@ -176,7 +176,7 @@ class _DatabaseWriter:
 
         def advance(rows: int) -> None:
             self.rows += rows
-            self.report(0.9 * min(1.0, self.rows / total), "reading the database")
+            self.report(0.9 * min(1.0, self.rows / total), N_("reading the database"))
 
         for table in tables:
             owner = owners.get(table.model._meta.label)
@@ -207,7 +207,7 @@ def _copy_files(folder: Path, *, with_secrets: bool, report: Report) -> list[Fil
     paths = list(list_data_files(with_secrets=with_secrets))
     entries = []
     for number, path in enumerate(paths):
-        report(0.9 + 0.1 * number / len(paths), "copying files")
+        report(0.9 + 0.1 * number / len(paths), N_("copying files"))
         try:
             mode = (root / path).stat().st_mode & 0o777
             copy = copy_file(root / path, folder / FILES / path)

@@ -144,7 +144,7 @@ def check_parts(folder: Path, manifest: Manifest, report: Report) -> None:
     """Read every file of the backup. Raises InputError for the first that is missing or is not what was written."""
     done, total = 0, max(1, manifest.bytes)
     for path, size, sha256 in manifest.list_parts():
-        report(done / total, "checking the backup")
+        report(done / total, N_("checking the backup"))
         try:
             is_right = hash_file(folder / path) == (size, sha256)
         except FileNotFoundError as error:

@@ -80,7 +80,7 @@ def restore_backup(
     _check_data_folder()
     _check_database(loader, migrations)
     check_parts(folder, manifest, _scale(report, 0.0, 0.1))
-    report(0.1, "making the tables")
+    report(0.1, N_("making the tables"))
     _make_tables(migrations)
     apps = find_apps(MigrationLoader(connection), migrations)
     staging = Path(settings.ASSAY_DATA_DIR) / STAGING
@@ -91,7 +91,7 @@ def restore_backup(
         shutil.rmtree(staging, ignore_errors=True)
     is_older = _is_older(migrations, loader)
     if is_older:
-        report(0.98, "migrating to this version")
+        report(0.98, N_("migrating to this version"))
         call_command("migrate", verbosity=0, interactive=False)
     dumps.refresh_statistics()
     record(
@@ -182,7 +182,7 @@ def _stage_files(folder: Path, manifest: Manifest, staging: Path, report: Report
     try:
         staging.mkdir(mode=0o700)
         for number, file in enumerate(manifest.files):
-            report(number / len(manifest.files), "copying files")
+            report(number / len(manifest.files), N_("copying files"))
             copy = copy_file(folder / FILES / file.path, staging / file.path, file.mode)
             if copy.sha256 != file.sha256:
                 raise InputError(
@@ -258,12 +258,12 @@ class _RowLoader:
                 raise InputError(
                     N_("the database refuses a row: {why}"), path=str(path), why=str(error).strip()
                 ) from error
-            self._advance("storing rows", len(rows))
+            self._advance(N_("storing rows"), len(rows))
         if entry.last_key is not None:
             dumps.set_last_key(table, entry.last_key)
 
     def _check_table(self, snapshot: Snapshot, table: DumpTable, entry: TableEntry) -> None:
-        content = hash_table(snapshot, table, advance=partial(self._advance, "reading them back"))
+        content = hash_table(snapshot, table, advance=partial(self._advance, N_("reading them back")))
         if (content.rows, content.sha256) != (entry.rows, entry.content_sha256):
             raise Conflict(
                 N_(
