@@ -9,6 +9,7 @@ from celery import shared_task
 from annotation.core.errors import N_
 from annotation.selectors.releases.releases import RELEASE_JOB
 from annotation.services import demo, jobs, releases
+from annotation.services.audit.chain import seal_events
 from annotation.services.batches import batches, collection, monitoring
 from annotation.services.exports import downloads
 from annotation.services.imports import uploads
@@ -27,6 +28,11 @@ def sweep_jobs() -> None:
 @shared_task(name="annotation.watch_batches")
 def watch_batches() -> None:
     monitoring.watch_batches()
+
+
+@shared_task(name="annotation.seal_audit")
+def seal_audit() -> None:
+    seal_events()
 
 
 @jobs.register_handler(demo.BOARD_KIND)

@@ -233,6 +233,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "config.middleware.StudyPrefixMiddleware",
+    "config.middleware.RequestOriginMiddleware",
     "config.limits.BodyLimit",
     "django.middleware.security.SecurityMiddleware",
     "config.middleware.PermissionsPolicyMiddleware",
@@ -479,6 +480,7 @@ JOB_MAX_ATTEMPTS = env("ASSAY_JOB_MAX_ATTEMPTS", "3", read_positive)
 PREDICTION_DAYS = env("ASSAY_PREDICTION_DAYS", "30", read_positive)
 CELERY_BEAT_SCHEDULE = {
     "sweep-jobs": {"task": "annotation.sweep_jobs", "schedule": 5.0, "options": {"expires": 5}},
+    "seal-audit": {"task": "annotation.seal_audit", "schedule": 60.0, "options": {"expires": 60}},
     "watch-batches": {"task": "annotation.watch_batches", "schedule": 30.0, "options": {"expires": 30}},
     "forget-requests": {"task": "scoring.forget_requests", "schedule": 3600.0, "options": {"expires": 3600}},
 }

@@ -37,6 +37,7 @@ from annotation.core.error_messages import error_to_json
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.core.study_scope import get_study_scope, limit_to_studies
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Job, Person, Study
 from annotation.selectors.jobs import DEAD, is_silent
 from annotation.services.audit import record
@@ -256,7 +257,7 @@ def cancel(*, job: Job, actor: Person | None = None) -> Job:
     locked.save(update_fields=["state", "finished_at", "cancel_requested"])
     locked.refresh_from_db(fields=["finished_at"])
     _cancel_dependents(locked)
-    record(actor=actor, verb="cancel_job", target=f"job:{locked.pk}")
+    record(actor=actor, verb=AnnotationVerb.CANCEL_JOB, target=f"job:{locked.pk}")
     return locked
 
 
