@@ -49,6 +49,11 @@ CAMPAIGN = [
 ]
 UNKNOWN: dict[str, list[list[str]]] = {
     "add_study": [["default"], ["a/b"], ["new", "--managers", "nobody"]],
+    "audit_trail": [
+        ["--head", "1:ab"],
+        ["--verify", "--head", "1:ab"],
+        ["--verify", "--head", "x:" + "0" * 64],
+    ],
     "list_permissions": [],
     "set_roles": [["nobody"], ["lin", "--roles", "king"], ["lin", "--study", "nowhere"]],
     "add_person": [

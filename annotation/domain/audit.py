@@ -98,6 +98,11 @@ class Verb(StrEnum):
         verb.meaning = meaning
         return verb
 
+    @classmethod
+    def get(cls, value: str) -> Self:
+        """The verb that is stored so."""
+        return {verb.value: verb for verb in cls}[value]
+
     def check_target(self, target: str) -> None:
         """Raise ValueError for a target of a kind that is not the verb's: a mistake of the code."""
         kind = split_target(target)[0]

@@ -66,6 +66,7 @@ NAME_ANNOTATORS = Act(N_("export the real names of annotators"), (MANAGER,))
 NAME_STUDY = Act(N_("set the title of a study"), (MANAGER,))
 SHARE_WITH_STUDY = Act(N_("share data, gold and scorers with another study, or move data there"), (MANAGER,))
 MAKE_STUDY = Act(N_("make a study"), ())
+READ_AUDIT = Act(N_("read the audit trail"), (MANAGER,))
 
 # Reading results.
 READ_PIPELINE = Act(N_("see how far a study has come"), (MANAGER, RESEARCHER))

@@ -265,7 +265,12 @@ class AnnotationVerb(Verb):
     VIEW_LABELS = "view_labels", _reading(N_("{actor} viewed everybody's labels of {target}"), "task")
     DOWNLOAD_EXPORT = "download_export", _reading(N_("{actor} downloaded an export of {target}"), "release")
     DOWNLOAD_GOLD = "download_gold", _reading(N_("{actor} downloaded the gold file of {target}"), "release")
-    DOWNLOAD_PAGE = "download_page", _reading(N_("{actor} downloaded a file: {target}"), "page")
+    DOWNLOAD_FILE = (
+        "download_file",
+        _reading(
+            N_("{actor} downloaded a file of {target}"), "page", "release", "run", "choice_report", "campaign"
+        ),
+    )
     EXPORT_AUDIT = (
         "export_audit",
         _reading(N_("{actor} exported {target}"), "audit", is_blind_safe=True),

@@ -142,7 +142,7 @@ def start_job(
         each.save(update_fields=["job", "concurrency", "timeout", "finished_at"])
     record(
         actor=actor,
-        verb=BenchmarkVerb(kind),
+        verb=BenchmarkVerb.get(kind),
         target=f"{subject}:{run.pk}",
         model=run.model.name,
         dataset=run.dataset.name,

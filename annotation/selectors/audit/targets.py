@@ -38,11 +38,11 @@ def select_existing(targets: Iterable[tuple[str, int | None]]) -> set[tuple[str,
         if kind is not None and kind.page and key:
             by_kind[kind].add((key, study))
     existing = set()
-    for kind, wanted in by_kind.items():
+    for kind, places in by_kind.items():
         fields = [kind.field, kind.study] if kind.study else [kind.field]
-        for values in _select_rows(kind, [key for key, _study in wanted]).values_list(*fields):
-            places = {(str(values[0]), values[1] if kind.study else study) for _key, study in wanted}
-            existing |= {(f"{kind.name}:{key}", study) for key, study in places & wanted}
+        for values in _select_rows(kind, [key for key, _study in places]).values_list(*fields):
+            same = {(str(values[0]), values[1] if kind.study else study) for _key, study in places}
+            existing |= {(f"{kind.name}:{key}", study) for key, study in same & places}
     return existing
 
 

@@ -47,7 +47,7 @@ from annotation.services.annotations.submission import (
     refuse_other_body,
 )
 from annotation.services.assignments import lock_assignment, lock_own_memberships, retake_slot
-from annotation.services.audit import record
+from annotation.services.audit import record_in_study
 from annotation.services.guidelines import leave_note, refuse_unread_introduction
 
 
@@ -120,8 +120,8 @@ def _record_decision(
     assignment: Assignment, verb: AnnotationVerb, task_id: int | None, labels: Mapping[str, Any]
 ) -> None:
 
-    study_id = assignment.batch.study_id
-    record(actor=assignment.person, verb=verb, target=f"task:{task_id}", study_id=study_id, labels=labels)
+    study_id, actor = assignment.batch.study_id, assignment.person
+    record_in_study(study_id, actor=actor, verb=verb, target=f"task:{task_id}", labels=labels)
 
 
 def _write_decision(

@@ -28,7 +28,7 @@ from annotation.models.sql.assignments import fetch_taken_slots
 from annotation.models.sql.counts import add_exposure, add_to_tally_of
 from annotation.selectors.access import refuse_role
 from annotation.services.assignments.plan import replan_task
-from annotation.services.audit import record
+from annotation.services.audit import record_in_study
 from annotation.services.gold_questions.answers import build_skip_statements
 from annotation.services.gold_questions.qualification import end_attempt_if_complete
 
@@ -74,7 +74,7 @@ def release_assignment(*, assignment_id: UUID, person: Person, skip_reason: str 
         else:
             verb, target = AnnotationVerb.SKIP, f"assignment:{assignment.pk}"
         study_id = assignment.batch.study_id
-        record(actor=person, verb=verb, target=target, study_id=study_id, reason=skip_reason)
+        record_in_study(study_id, actor=person, verb=verb, target=target, reason=skip_reason)
         if assignment.task.panel_id is not None and not assignment.is_adjudication:
             replan_task(assignment.task, without=get_membership_id(assignment))
         # What is nobody's own goes to somebody else.

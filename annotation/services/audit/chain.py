@@ -16,26 +16,26 @@ LOOK_BACK = timedelta(days=2)
 """How long before the newest sealed event another may have begun whose transaction ended after it."""
 
 
-def seal_events(*, everything: bool = False) -> int:
+def seal_events(*, is_full: bool = False) -> int:
     """Seal what is not sealed, block by block; how many events that were.
 
-    Nobody who records waits for it. It looks for events from two days before the newest sealed on, ``everything``: for
+    Nobody who records waits for it. It looks for events from two days before the newest sealed on, ``is_full``: for
     those of any time.
     """
     sealed = 0
-    while number := _seal_block(everything=everything):
+    while number := _seal_block(is_full=is_full):
         sealed += number
     return sealed
 
 
-def _seal_block(*, everything: bool) -> int:
+def _seal_block(*, is_full: bool) -> int:
     """One block, in a transaction of its own; 0 where nothing is left, or another process seals."""
     try:
         with transaction.atomic():
             last = find_last_seal(AuditSeal.objects.select_for_update(skip_locked=True))
             if last != find_last_seal(AuditSeal.objects.all()):
                 return 0
-            floor = 0 if last is None or everything else _find_floor(last.event_id)
+            floor = 0 if last is None or is_full else _find_floor(last.event_id)
             seals = AuditSeal.objects.filter(event=OuterRef("pk"), event__gte=floor)
             unsealed = AuditEvent.objects.filter(~Exists(seals), pk__gte=floor)
             block = list(unsealed.order_by("pk")[:BLOCK])

@@ -393,7 +393,7 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
     if state == Batch.State.CLOSED:
         end_claims(Assignment.objects.filter(batch=batch))
         close_checks(batch)
-    record(actor=actor, verb=AnnotationVerb(f"batch_{state}"), target=f"batch:{batch.name}")
+    record(actor=actor, verb=AnnotationVerb.get(f"batch_{state}"), target=f"batch:{batch.name}")
     batch.refresh_from_db()
     return batch
 

@@ -393,7 +393,7 @@ class Intake:
         row.save()
         record(
             actor=self.run.actor,
-            verb=AnnotationVerb(f"import_{self.report.kind}"),
+            verb=AnnotationVerb.get(f"import_{self.report.kind}"),
             target=target[:200],
             file=row.file_name,
             sha256=self.sha256,

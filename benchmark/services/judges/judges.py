@@ -203,7 +203,7 @@ def resume_judging(judging: JudgeRun, *, actor: Person | None = None, send: bool
     locked.save(update_fields=["job"])
     record(
         actor=actor,
-        verb=BenchmarkVerb(KIND),
+        verb=BenchmarkVerb.get(KIND),
         target=f"judge:{locked.judge.name}",
         dataset=locked.dataset.name,
         judging=locked.pk,
