@@ -24,7 +24,7 @@ class AuditFilterForm(forms.Form):
     category = forms.ChoiceField(label=_("Category"), required=False)
     verb = forms.ChoiceField(label=_("Act"), required=False)
     kind = forms.ChoiceField(label=_("Kind of target"), required=False)
-    key = forms.CharField(label=_("Target"), max_length=200, required=False)
+    key = forms.CharField(label=_("Name of target"), max_length=200, required=False)
     study = forms.ModelChoiceField(
         Study.objects.none(), label=_("Study"), required=False, empty_label=_("all")
     )

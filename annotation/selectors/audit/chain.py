@@ -133,7 +133,7 @@ def _verify_seals(last: int, progress: Callable[[int], object]) -> Iterator[Chai
                     "event_changed",
                     N_(
                         "Event {event} of the audit trail ({verb}, {target}) is not as it was when it was sealed on"
-                        " {day}: it, or its seal {position}, was changed."
+                        " {day}: it, its seal {position} or the seal before was changed."
                     ),
                     {
                         "event": seal.event_id,

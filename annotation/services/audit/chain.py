@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 from django.db import IntegrityError, transaction
@@ -9,8 +10,9 @@ from django.db.models import Exists, OuterRef
 
 from annotation.domain.audit import GENESIS, chain_events
 from annotation.models import AuditEvent, AuditSeal
-from annotation.selectors.audit.chain import find_last_seal
+from annotation.selectors.audit.chain import find_head, find_last_seal
 
+logger = logging.getLogger(__name__)
 BLOCK = 5000
 LOOK_BACK = timedelta(days=2)
 """How long before the newest sealed event another may have begun whose transaction ended after it."""
@@ -25,6 +27,9 @@ def seal_events(*, is_full: bool = False) -> int:
     sealed = 0
     while number := _seal_block(is_full=is_full):
         sealed += number
+    head = find_head() if sealed else None
+    if head is not None:
+        logger.info("audit trail sealed, head %s:%s", head.position, head.digest)
     return sealed
 
 

@@ -29,9 +29,9 @@ from tests.support import add_role, label_next, person
 pytestmark = pytest.mark.django_db
 
 
-def client_of(somebody: Person, **more: Any) -> Client:
+def client_of(reader: Person, **more: Any) -> Client:
     client = Client(**more)
-    client.force_login(somebody)
+    client.force_login(reader)
     return client
 
 
@@ -116,16 +116,16 @@ def test_a_manager_sees_their_study_and_nothing_of_another_or_of_accounts(ma: Pe
     assert "theirs" not in read_file(client_of(ma), "csv")
     assert "theirs" not in read(client_of(ma), study=other.pk)
     assert client_of(ma).get("/s/other/audit/").status_code == 404
-    everything = read(client_of(root))
-    assert "mine" in everything
-    assert "theirs" in everything
+    whole = read(client_of(root))
+    assert "mine" in whole
+    assert "theirs" in whole
     of_one = client_of(root).get("/s/other/audit/").content.decode()
     assert "theirs" in of_one
     assert "mine" not in of_one
 
 
 def test_only_managers_and_admins_read_it(lin: Person, he: Person, ma: Person) -> None:
-    assert [client_of(somebody).get(reverse("audit")).status_code for somebody in (lin, he, ma)] == [
+    assert [client_of(reader).get(reverse("audit")).status_code for reader in (lin, he, ma)] == [
         403,
         403,
         200,
@@ -173,7 +173,7 @@ def test_labels_stand_nowhere_in_it(batch: Batch, ma: Person) -> None:
     )
     for text in (read(client_of(ma)), read_file(client_of(ma), "jsonl")):
         assert "a-secret-label" not in text
-        assert "decided" in text
+        assert "decided" in text, text
 
 
 def test_hostile_text_is_escaped(ma: Person) -> None:
