@@ -11,12 +11,18 @@ from typing import Any
 from allauth.account.models import EmailAddress
 from django import forms
 from django.contrib import admin
-from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Person
+from annotation.services.audit import record
+
+MAX_TARGET_LENGTH = 200
 
 
 class NewPersonForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -32,11 +38,42 @@ class NewPersonForm(forms.ModelForm):  # type: ignore[type-arg]
         return person
 
 
+class RecordedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """What an admin does here is in the audit trail, beside the admin's own log."""
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        _record(AnnotationVerb.ADMIN_ADD, request, obj, message)
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        _record(AnnotationVerb.ADMIN_CHANGE, request, obj, message)
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        for deleted in queryset:
+            _record(AnnotationVerb.ADMIN_DELETE, request, deleted, [])
+        return super().log_deletions(request, queryset)
+
+
+def _record(verb: AnnotationVerb, request: HttpRequest, row: Model, message: Any) -> None:
+    """With the names of the fields that were changed, never their values."""
+    target = f"admin:{row._meta.model_name} {row}"[:MAX_TARGET_LENGTH]
+    record(actor=cast("Person", request.user), verb=verb, target=target, id=str(row.pk), changes=message)
+
+
+admin.site.unregister(Group)
+
+
+@admin.register(Group)
+class RecordedGroupAdmin(RecordedAdmin, GroupAdmin):
+    pass
+
+
 admin.site.unregister(EmailAddress)  # allauth's: nobody has an address here
 
 
 @admin.register(Person)
-class PersonAdmin(UserAdmin):  # type: ignore[type-arg]
+class PersonAdmin(RecordedAdmin, UserAdmin):  # type: ignore[type-arg]
     """Nobody's password is set here, and no token is shown: a set-up link does the one, its owner makes the other."""
 
     list_display = ("username", "display_name", "is_active", "is_superuser")

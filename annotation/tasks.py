@@ -9,6 +9,7 @@ from celery import shared_task
 from annotation.core.errors import N_
 from annotation.selectors.releases.releases import RELEASE_JOB
 from annotation.services import demo, jobs, releases
+from annotation.services.audit.chain import seal_events
 from annotation.services.batches import batches, collection, monitoring
 from annotation.services.exports import downloads
 from annotation.services.imports import uploads
@@ -43,6 +44,11 @@ register_cleaner("uploads")(remains.clean_uploads)
 register_cleaner("exports")(remains.clean_exports)
 register_cleaner("charts")(remains.clean_charts)
 register_cleaner("stray files")(remains.clean_stray_files)
+
+
+@shared_task(name="annotation.seal_audit")
+def seal_audit() -> None:
+    seal_events()
 
 
 @jobs.register_handler(demo.BOARD_KIND)

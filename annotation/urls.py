@@ -4,6 +4,7 @@ from django.urls import URLPattern, URLResolver, path
 
 from annotation.views import (
     agreement,
+    audit,
     charts,
     datasets,
     exports,
@@ -160,6 +161,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("scorers/<str:name>/title/", lists.title_scorer, name="scorer-title"),
     path("runs/<str:name>/archive/", lists.archive_run, name="run-archive"),
     path("runs/<str:name>/title/", lists.title_run, name="run-title"),
+    path("audit/", audit.audit, name="audit"),
+    path("audit/file.<str:kind>", audit.audit_file, name="audit-file"),
     path("studies/", studies.studies, name="studies"),
     path("studies/-/new/", studies.study_new, name="study-new"),
     path("people/-/study/", studies.study_title, name="study-title"),

@@ -281,6 +281,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "config.operations.requests.RequestMiddleware",
     "config.middleware.StudyPrefixMiddleware",
+    "config.middleware.RequestOriginMiddleware",
     "config.limits.BodyLimit",
     "django.middleware.security.SecurityMiddleware",
     "config.middleware.PermissionsPolicyMiddleware",
@@ -550,6 +551,7 @@ CELERY_BEAT_SCHEDULE = {
     name: {"task": task, "schedule": schedule, "options": {"expires": expires, "queue": HOUSEKEEPING_QUEUE}}
     for name, task, schedule, expires in (
         ("sweep-jobs", "annotation.sweep_jobs", 5.0, 5),
+        ("seal-audit", "annotation.seal_audit", 60.0, 60),
         ("watch-batches", "annotation.watch_batches", 30.0, 30),
         (
             "clean-up",

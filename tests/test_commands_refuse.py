@@ -52,6 +52,11 @@ UNKNOWN: dict[str, list[list[str]]] = {
     "restore": [[], ["nowhere"], ["docs"], ["docs", "--check"], ["README.md"]],
     "clean_up": [["everything"]],
     "add_study": [["default"], ["a/b"], ["new", "--managers", "nobody"]],
+    "audit_trail": [
+        ["--head", "1:ab"],
+        ["--verify", "--head", "1:ab"],
+        ["--verify", "--head", "x:" + "0" * 64],
+    ],
     "list_permissions": [],
     "jobs": [
         ["stop"],

@@ -219,6 +219,8 @@ MAY: dict[str, frozenset[str]] = {
     "guideline": GROUPED,
     "guideline-new": MANAGER,
     "labelling-end": OFFICE,
+    "audit": MANAGER,
+    "audit-file": MANAGER,
     "hours": MANAGER,
     "hours-file": MANAGER,
     "guideline-preview": MANAGER,

@@ -160,6 +160,16 @@ def build_study_url(name: str) -> str:
     return f"{STUDY_PREFIX}{quote(name)}/"
 
 
+def build_row_url(study: str, name: str, *arguments: Any) -> str:
+    """The path of a page, within the study of this name; of a site with one study, which needs none, it is empty."""
+    prefix = get_script_prefix()
+    set_script_prefix(build_study_url(study) if study else prefix)
+    try:
+        return reverse(name, args=arguments)
+    finally:
+        set_script_prefix(prefix)
+
+
 def build_site_url(request: HttpRequest, name: str, *arguments: Any) -> str:
     """The whole address of a page of the site, without the study of the request: for links that go to others."""
     prefix = get_script_prefix()

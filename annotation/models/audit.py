@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from annotation.core.request_origin import get_request_origin
+from annotation.domain.audit import EventContent, Verb
 from annotation.domain.formats.bundle import label_place
 from annotation.models.assignments import Assignment
 from annotation.models.batches import Batch
 from annotation.models.imports import Import
+from annotation.models.studies import Study
+
+MAX_ADDRESS_LENGTH = 45
+MAX_AGENT_LENGTH = 200
 
 
 class AuditEvent(models.Model):
-    """Written in the transaction of the change that it tells of; appended, never edited."""
+    """Written in the transaction of the change that it tells of; appended, never edited: a trigger of the database
+    refuses that (annotation/models/sql/audit.py).
+
+    ``study`` is null for what is of an account or of the site, and for events of before that could not be told.
+    """
 
     at = models.DateTimeField(_("time"), auto_now_add=True)
     actor = models.ForeignKey(
@@ -23,19 +36,91 @@ class AuditEvent(models.Model):
         blank=True,
         related_name="+",
         verbose_name=_("by"),
+        db_index=False,
     )
     verb = models.CharField(_("what"), max_length=50)
     target = models.CharField(_("target"), max_length=200)
     data = models.JSONField(_("data"), default=dict)
+    study = models.ForeignKey(
+        Study,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("study"),
+        db_index=False,
+    )
+    address = models.CharField(_("address"), max_length=MAX_ADDRESS_LENGTH, default="", db_default="")
+    agent = models.CharField(_("browser"), max_length=MAX_AGENT_LENGTH, default="", db_default="")
 
     class Meta:
         verbose_name = _("audit event")
         verbose_name_plural = _("audit events")
         ordering = ["-id"]
-        indexes = [models.Index(fields=["target"], name="audit_by_target")]
+        # The page reads the newest first, all or of a study, a person or a verb.
+        indexes = [
+            models.Index(fields=["target"], name="audit_by_target"),
+            models.Index(fields=["at", "id"], name="audit_by_time"),
+            models.Index(fields=["study", "at", "id"], name="audit_by_study"),
+            models.Index(fields=["actor", "at", "id"], name="audit_by_actor"),
+            models.Index(fields=["verb", "at", "id"], name="audit_by_verb"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.verb} {self.target}"
+
+    @classmethod
+    def append(
+        cls, *, actor: Any, verb: Verb, target: str, study_id: int | None, data: Mapping[str, Any]
+    ) -> AuditEvent:
+        """With the origin of the request under way. Services call ``record`` (annotation/services/audit)."""
+        origin = get_request_origin()
+        return cls.objects.create(
+            actor=actor,
+            verb=verb.value,
+            target=target,
+            study_id=study_id,
+            data=data,
+            address=origin.address[:MAX_ADDRESS_LENGTH],
+            agent=origin.agent[:MAX_AGENT_LENGTH],
+        )
+
+    @property
+    def content(self) -> EventContent:
+        """What the hash of the event covers."""
+        return EventContent(
+            id=self.pk,
+            at=self.at,
+            actor=self.actor_id,
+            verb=self.verb,
+            target=self.target,
+            study=self.study_id,
+            address=self.address,
+            agent=self.agent,
+            data=self.data,
+        )
+
+
+class AuditSeal(models.Model):
+    """The place of an event in the chain, and its hash, which covers the event and the hash before it
+    (docs/decisions/audit-chain.md). Appended by a sealing that runs every minute, never edited.
+
+    It has no constraint with the event, so that a removed event leaves its seal behind.
+    """
+
+    position = models.BigIntegerField(_("position"), primary_key=True)
+    event = models.OneToOneField(
+        AuditEvent, models.DO_NOTHING, related_name="seal", db_constraint=False, verbose_name=_("audit event")
+    )
+    digest = models.BinaryField(_("hash"), max_length=32)
+    sealed_at = models.DateTimeField(_("sealed"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("seal of an audit event")
+        verbose_name_plural = _("seals of audit events")
+
+    def __str__(self) -> str:
+        return str(self.position)
 
 
 class CacheEntry(models.Model):

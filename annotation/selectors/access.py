@@ -19,11 +19,13 @@ from django.utils import timezone
 from annotation.core.errors import N_, Forbidden
 from annotation.core.study_scope import build_study_filter, get_study_scope
 from annotation.domain.permissions import Act
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
     MANAGER,
     Assignment,
+    AuditEvent,
     Batch,
     Dataset,
     EvaluatedModel,
@@ -193,7 +195,7 @@ def record_reader(person: Person, batch: Batch, *, is_new: bool = False) -> None
     if has_opened(batch, person):
         return
     if is_new:
-        _write_openings(person, [batch.pk])
+        _write_openings(person, {batch.pk})
     else:
         _record_first_openings(person, [batch.pk])
 
@@ -213,15 +215,21 @@ def _record_first_openings(person: Person, batches: list[int]) -> None:
         return
     lock_people([person.pk])
     check_sealed(person, batches)
-    _write_openings(person, batches)
+    earlier = ResultOpening.objects.filter(person=person, batch__in=batches)
+    _write_openings(person, set(batches).difference(earlier.values_list("batch", flat=True)))
 
 
-def _write_openings(person: Person, batches: list[int]) -> None:
+def _write_openings(person: Person, batches: Iterable[int]) -> None:
+    """Each is in the audit trail, too, with where it came from."""
     now = timezone.now()
     ResultOpening.objects.bulk_create(
         [ResultOpening(person_id=person.pk, batch_id=batch, first_at=now) for batch in sorted(batches)],
         ignore_conflicts=True,
     )
+    opened = Batch._base_manager.filter(pk__in=batches).order_by("pk")
+    for name, study in opened.values_list("name", "study"):
+        verb = AnnotationVerb.OPEN_RESULTS
+        AuditEvent.append(actor=person, verb=verb, target=f"batch:{name}", study_id=study, data={})
 
 
 def lock_people(people: Iterable[int]) -> None:

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.study_scope import build_study_filter, get_study_scope
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     ANNOTATOR,
     MANAGER,
@@ -234,7 +235,12 @@ def list_setup_link_notices(person: Person) -> list[tuple[SetupLink, LinkState]]
     )
 
 
-SIGN_IN, SIGN_OUT, FAILED, THROTTLED = "sign_in", "sign_out", "sign_in_failed", "sign_in_throttled"
+SIGN_IN_VERBS = (
+    AnnotationVerb.SIGN_IN.value,
+    AnnotationVerb.SIGN_OUT.value,
+    AnnotationVerb.SIGN_IN_FAILED.value,
+    AnnotationVerb.SIGN_IN_THROTTLED.value,
+)
 MAX_SIGN_INS = 10
 KNOWN_ADDRESS_DAYS = 90
 # The first that fits: most browsers name others, too, and a phone's system names a computer's.
@@ -268,16 +274,14 @@ class SignInRow:
 
 def list_sign_ins(person: Person) -> list[SignInRow]:
     """The last ten events, the newest first."""
-    events = AuditEvent.objects.filter(
-        target=f"person:{person.username}", verb__in=(SIGN_IN, SIGN_OUT, FAILED, THROTTLED)
-    )
+    events = AuditEvent.objects.filter(target=f"person:{person.username}", verb__in=SIGN_IN_VERBS)
     return [
         SignInRow(
             at=event.at,
             verb=event.verb,
-            address=event.data.get("address", ""),
-            device=describe_agent(event.data.get("agent", "")),
-            agent=event.data.get("agent", ""),
+            address=event.address,
+            device=describe_agent(event.agent),
+            agent=event.agent,
         )
         for event in events.order_by("-id")[:MAX_SIGN_INS]
     ]
@@ -286,8 +290,10 @@ def list_sign_ins(person: Person) -> list[SignInRow]:
 def has_signed_in_from(name: str, address: str) -> bool:
     """Whether the person of this name has, in the last 90 days."""
     lately = timezone.now() - timedelta(days=KNOWN_ADDRESS_DAYS)
-    sign_ins = AuditEvent.objects.filter(target=f"person:{name}", verb=SIGN_IN, at__gte=lately)
-    return sign_ins.filter(data__address=address).exists()
+    sign_ins = AuditEvent.objects.filter(
+        target=f"person:{name}", verb=AnnotationVerb.SIGN_IN.value, at__gte=lately
+    )
+    return sign_ins.filter(address=address).exists()
 
 
 def describe_agent(agent: str) -> str:

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models import ProtectedError
 
 from annotation.core.errors import N_, Conflict
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Dataset, Person, Prompt, Response
 from annotation.selectors.studies.sharing import format_counts
 from annotation.services.audit import record
@@ -37,4 +38,4 @@ def delete_dataset(*, dataset: Dataset, actor: Person | None) -> None:
             name=locked.name,
             what=format_counts(Counter(type(row) for row in error.protected_objects)),
         ) from error
-    record(actor=actor, verb="delete", target=f"dataset:{locked.name}", **numbers)
+    record(actor=actor, verb=AnnotationVerb.DELETE, target=f"dataset:{locked.name}", **numbers)

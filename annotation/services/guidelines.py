@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict, NotFound, Unprocessable
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     Batch,
     Guideline,
@@ -51,7 +52,12 @@ def load_guideline(*, text: str, path: str, publish: bool = False, actor: Person
         stored.source, stored.content, stored.sha256 = text, document.to_json(), document.sha256
         stored.created_by = actor
         stored.save()
-        record(actor=actor, verb="load_guideline", target=f"guideline:{stored}", sha256=stored.sha256)
+        record(
+            actor=actor,
+            verb=AnnotationVerb.LOAD_GUIDELINE,
+            target=f"guideline:{stored}",
+            sha256=stored.sha256,
+        )
     if publish:
         publish_guideline(guideline=stored, actor=actor)
     return stored
@@ -72,7 +78,10 @@ def publish_guideline(*, guideline: Guideline, actor: Person | None = None) -> G
     changed = Guideline.objects.filter(pk=guideline.pk, published_at=None).update(published_at=timezone.now())
     if changed:
         record(
-            actor=actor, verb="publish_guideline", target=f"guideline:{guideline}", sha256=guideline.sha256
+            actor=actor,
+            verb=AnnotationVerb.PUBLISH_GUIDELINE,
+            target=f"guideline:{guideline}",
+            sha256=guideline.sha256,
         )
     guideline.refresh_from_db()
     return guideline
@@ -192,7 +201,7 @@ def resolve_note(*, note: GuidelineNote, actor: Person, resolved: bool = True) -
     notes = GuidelineNote.objects.filter(pk=note.pk, resolved_at__isnull=resolved)
     fields = {"resolved_at": timezone.now(), "resolved_by": actor} if resolved else NOT_RESOLVED
     if notes.update(**fields):
-        verb = "resolve_note" if resolved else "reopen_note"
+        verb = AnnotationVerb.RESOLVE_NOTE if resolved else AnnotationVerb.REOPEN_NOTE
         record(actor=actor, verb=verb, target=f"guideline:{note.guideline}", note=note.pk)
     note.refresh_from_db()
     return note

@@ -39,6 +39,7 @@ from annotation.core.log_context import log_job
 from annotation.core.log_lines import gather_lines
 from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.core.study_scope import get_study_scope, limit_to_studies
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Job, Person, Study
 from annotation.selectors.jobs import DEAD, is_silent
 from annotation.selectors.operations.queues import get_queue
@@ -276,7 +277,7 @@ def cancel(*, job: Job, actor: Person | None = None) -> Job:
     locked.save(update_fields=["state", "finished_at", "cancel_requested"])
     locked.refresh_from_db(fields=["finished_at"])
     _cancel_dependents(locked)
-    record(actor=actor, verb="cancel_job", target=f"job:{locked.pk}")
+    record(actor=actor, verb=AnnotationVerb.CANCEL_JOB, target=f"job:{locked.pk}")
     return locked
 
 

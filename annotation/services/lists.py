@@ -6,6 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Archivable, Batch, Person
 from annotation.services.audit import record
 from annotation.services.sharing import refuse_borrowed
@@ -22,7 +23,11 @@ def set_archived(*, row: Archivable, archived: bool, actor: Person) -> bool:
         raise Conflict(N_("Close the batch {name} before you archive it."), name=locked.name)
     locked.archived_at = timezone.now() if archived else None
     locked.save(update_fields=["archived_at"])
-    record(actor=actor, verb="archive" if archived else "restore", target=f"{row._meta.model_name}:{row}")
+    record(
+        actor=actor,
+        verb=AnnotationVerb.ARCHIVE if archived else AnnotationVerb.RESTORE,
+        target=f"{row._meta.model_name}:{row}",
+    )
     return True
 
 
@@ -35,5 +40,7 @@ def set_row_title(*, row: Archivable, title: str, actor: Person) -> bool:
         return False
     locked.title = title.strip()
     locked.save(update_fields=["title"])
-    record(actor=actor, verb="set_title", target=f"{row._meta.model_name}:{row}", title=locked.title)
+    record(
+        actor=actor, verb=AnnotationVerb.SET_TITLE, target=f"{row._meta.model_name}:{row}", title=locked.title
+    )
     return True

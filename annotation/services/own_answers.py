@@ -9,6 +9,7 @@ from django.db import transaction
 
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.domain.datasets import response_sha256
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     ADJUDICATION_SLOT,
     Annotation,
@@ -73,7 +74,12 @@ def make_expert_responses(*, batch: Batch, actor: Person | None = None) -> OwnAn
     authors = {annotation.assignment.person_id: annotation.assignment.person for annotation, _ in written}
     for author in authors.values():
         author.own_models.add(model)
-    record(actor=actor, verb="make_expert_responses", target=f"batch:{batch.name}", responses=len(written))
+    record(
+        actor=actor,
+        verb=AnnotationVerb.MAKE_EXPERT_RESPONSES,
+        target=f"batch:{batch.name}",
+        responses=len(written),
+    )
     return OwnAnswers(
         EXPERT, len(written), tuple(collection.name for collection in collections), len(authors)
     )

@@ -21,6 +21,7 @@ from annotation.core.databases import run_in_snapshot
 from annotation.core.errors import N_, Conflict, NotFound
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.domain.releases.canonical import number, release_sha256
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import AuditEvent, Batch, GoldRelease, Job, Person, ReleasedLabel
 from annotation.models.sql.releases import FrozenLabel, freeze_labels
 from annotation.selectors.access import refuse_sealed_gold
@@ -84,7 +85,7 @@ def _cut_release(spec: ReleaseSpec, actor: Person | None, report: Report, job: i
     superseded = {"supersedes": release.supersedes.name} if release.supersedes else {}
     record(
         actor=actor,
-        verb="release_gold",
+        verb=AnnotationVerb.RELEASE_GOLD,
         target=f"release:{release.name}",
         sha256=release.sha256,
         labels=release.labels,
@@ -316,5 +317,7 @@ def execute_release_job(context: jobs.JobContext) -> dict[str, Any]:
 
 def _find_cut_release(spec: ReleaseSpec, job: Job) -> GoldRelease | None:
     """The release that this job has cut already."""
-    cuts = AuditEvent.objects.filter(verb="release_gold", target=f"release:{spec.name}", data__job=job.pk)
+    cuts = AuditEvent.objects.filter(
+        verb=AnnotationVerb.RELEASE_GOLD, target=f"release:{spec.name}", data__job=job.pk
+    )
     return GoldRelease.objects.filter(name=spec.name).first() if cuts.exists() else None

@@ -14,6 +14,7 @@ from django.db.models import Model, QuerySet
 
 from annotation.core.errors import N_, Conflict, Forbidden
 from annotation.core.study_scope import forget_in_scope, limit_to_studies
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Dataset, GoldRelease, Guideline, Person, Shareable, Study
 from annotation.selectors.studies.sharing import count_uses, count_what_rests, format_counts, list_needed
 from annotation.services.audit import record
@@ -70,7 +71,7 @@ def share(*, row: Shareable, study: Study, actor: Person | None) -> list[Shareab
             added.append(part)
             record(
                 actor=actor,
-                verb="share",
+                verb=AnnotationVerb.SHARE,
                 target=f"{part._meta.model_name}:{part}",
                 study=part.study.name,
                 to=study.name,
@@ -100,7 +101,7 @@ def end_sharing(*, row: Shareable, study: Study, actor: Person | None) -> bool:
         row.shared_with.remove(study)
         record(
             actor=actor,
-            verb="end_sharing",
+            verb=AnnotationVerb.END_SHARING,
             target=f"{row._meta.model_name}:{row}",
             study=row.study.name,
             to=study.name,
@@ -130,7 +131,13 @@ def move_dataset(*, dataset: Dataset, study: Study, actor: Person | None) -> Non
         before = locked.study.name
         locked.study = study
         locked.save(update_fields=["study"])
-        record(actor=actor, verb="move", target=f"dataset:{locked.name}", study=before, to=study.name)
+        record(
+            actor=actor,
+            verb=AnnotationVerb.MOVE,
+            target=f"dataset:{locked.name}",
+            study=before,
+            to=study.name,
+        )
 
 
 def _refuse_same_name(row: Shareable, study: Study) -> None:

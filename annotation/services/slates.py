@@ -23,6 +23,7 @@ from annotation.domain.slates import (
     estimate_seconds,
     name_models,
 )
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Collection, Dataset, EvaluatedModel, Person, Response, Slate, SlateEntry
 from annotation.selectors.slates import PairCount, SlateCounts, count_slates
 from annotation.services.audit import record
@@ -112,7 +113,7 @@ def make_slates(spec: SlateSpec, *, actor: Person | None = None) -> MadeSlates:
     write_slates(collection, arranged.slates, seed=spec.seed)
     record(
         actor=actor,
-        verb="make_slates",
+        verb=AnnotationVerb.MAKE_SLATES,
         target=f"slates:{name}",
         dataset=spec.dataset.name,
         slates=len(arranged.slates),

@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 
 from annotation.core.errors import N_, Conflict
 from annotation.core.names import check_name
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import MANAGER, Person, Study, StudyMembership
 from annotation.selectors.studies import DEFAULT, find_study
 from annotation.services.audit import record
@@ -29,7 +30,7 @@ def create_study(
     ]
     StudyMembership.objects.bulk_create(memberships)
     names = [person.username for person in people]
-    record(actor=actor, verb="make_study", target=f"study:{name}", managers=names)
+    record(actor=actor, verb=AnnotationVerb.MAKE_STUDY, target=f"study:{name}", managers=names)
     return study
 
 
@@ -39,7 +40,9 @@ def set_title(*, study: Study, title: str, actor: Person) -> None:
     before, study.title = study.title, title.strip()
     if study.title != before:
         study.save(update_fields=["title"])
-        record(actor=actor, verb="set_study_title", target=f"study:{study.name}", title=study.title)
+        record(
+            actor=actor, verb=AnnotationVerb.SET_STUDY_TITLE, target=f"study:{study.name}", title=study.title
+        )
 
 
 @transaction.atomic
@@ -53,5 +56,5 @@ def find_or_make_default(*, actor: Person | None = None) -> Study:
     """The study named ``default``."""
     study, created = Study.objects.get_or_create(name=DEFAULT, defaults={"created_by": actor})
     if created:
-        record(actor=actor, verb="make_study", target=f"study:{DEFAULT}")
+        record(actor=actor, verb=AnnotationVerb.MAKE_STUDY, target=f"study:{DEFAULT}")
     return study

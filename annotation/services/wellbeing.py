@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import transaction
 
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import ITEM_DISPLAY, Person, WellbeingSettings
 from annotation.services.audit import record
 
@@ -29,7 +30,7 @@ def set_wellbeing(
         "help_contacts": {language: text.strip() for language, text in help_contacts.items() if text.strip()},
     }
     WellbeingSettings.objects.update_or_create(pk=WellbeingSettings.ONE, defaults=values)
-    record(actor=actor, verb="set_care", target="care", **values)
+    record(actor=actor, verb=AnnotationVerb.SET_CARE, target="care", **values)
 
 
 def set_item_display(*, person: Person, **display: Any) -> None:

@@ -34,6 +34,7 @@ from annotation.selectors.agreement.weights import list_weighings, summarize_wei
 from annotation.selectors.batches import get_batches, list_readable_batches
 from annotation.selectors.releases.releases import get_release_for
 from annotation.selectors.reports import build_batches_report, build_release_report
+from annotation.services.audit import record_file
 from annotation.views.access import act_required, person_of
 
 MAX_LEVELS = 6
@@ -406,6 +407,10 @@ def report(request: HttpRequest) -> HttpResponseBase:
     if not batches and not release:
         return render(request, "annotation/reports/choose.html", {"batches": list_reportable_batches(person)})
     content = build_report(person, batches, release)
+    if kind != "html":
+        file = "report.json" if kind == "json" else "report.tex"
+        target = f"release:{release}" if release else "page:report"
+        record_file(actor=person, target=target, file=file)
     if kind == "json":
         return as_attachment(
             HttpResponse(render_json(content), content_type="application/json"), "report.json"

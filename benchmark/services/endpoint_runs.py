@@ -39,6 +39,7 @@ from benchmark.domain.llm_client import (
     check_endpoint,
 )
 from benchmark.domain.llm_client.settings import list_differences
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.models import EndpointRun
 from benchmark.selectors.endpoint_runs import list_answered, list_collection_responses, list_unanswered
 
@@ -141,7 +142,7 @@ def start_job(
         each.save(update_fields=["job", "concurrency", "timeout", "finished_at"])
     record(
         actor=actor,
-        verb=kind,
+        verb=BenchmarkVerb.get(kind),
         target=f"{subject}:{run.pk}",
         model=run.model.name,
         dataset=run.dataset.name,

@@ -20,6 +20,7 @@ from annotation.services.batches.batches import create_batch
 from annotation.services.batches.draws import count_drawn_before, record_draw
 from benchmark.domain.estimates.estimates import MIN_LABELLED
 from benchmark.domain.estimates.label_plan.label_plan import StratumTarget, draw_responses
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.models import BenchmarkRun, LabelPlan
 from benchmark.selectors.estimates.comparison_plan import find_comparison_under_way, plan_run_comparison
 from benchmark.selectors.estimates.label_plan import (
@@ -106,7 +107,7 @@ def create_label_plan(
     )
     record(
         actor=actor,
-        verb="label_next",
+        verb=BenchmarkVerb.LABEL_NEXT,
         target=f"batch:{name}",
         run=run.name,
         responses=len(responses),

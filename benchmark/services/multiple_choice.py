@@ -39,6 +39,7 @@ from annotation.services.imports.run import PLAIN, ImportReport, Intake, Problem
 from benchmark.domain.multiple_choice import VERSION
 from benchmark.domain.multiple_choice.formats import WORDING, VariantRecord, build_reader
 from benchmark.domain.multiple_choice.scores import STRICT
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.models import ChoiceReport, Judge, ParsedAnswer, QuestionVariant
 from benchmark.selectors.leaderboards.guidelines import SHIPPED
 from benchmark.selectors.multiple_choice.answers import (
@@ -235,7 +236,7 @@ def create_report(
     report.evaluated_models.set(evaluated)
     record(
         actor=actor,
-        verb="create_choice_report",
+        verb=BenchmarkVerb.CREATE_CHOICE_REPORT,
         target=f"choice_report:{name}",
         kind=kind,
         dataset=dataset.name,

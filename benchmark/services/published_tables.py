@@ -15,6 +15,7 @@ from annotation.domain.formats.rows import Source
 from annotation.models import Dataset, Guideline, Person
 from annotation.services.audit import record
 from benchmark.domain.published_tables import Published, read_table
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.models import PublishedTable
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 from benchmark.selectors.published_tables import list_prompt_languages
@@ -69,7 +70,7 @@ def add_published(
         ) from error
     record(
         actor=actor,
-        verb="add_published_table",
+        verb=BenchmarkVerb.ADD_PUBLISHED_TABLE,
         target=f"published:{made.pk}",
         guideline=guideline.name,
         dataset=dataset.name,
@@ -124,7 +125,7 @@ def place_published(*, table: PublishedTable, dataset: Dataset, actor: Person | 
     PublishedTable.objects.filter(pk=table.pk).update(dataset=dataset)
     record(
         actor=actor,
-        verb="place_published_table",
+        verb=BenchmarkVerb.PLACE_PUBLISHED_TABLE,
         target=f"published:{table.pk}",
         name=table.name,
         dataset=dataset.name,
@@ -137,7 +138,7 @@ def remove_published(*, table: PublishedTable, actor: Person | None = None) -> N
     if PublishedTable.objects.filter(pk=table.pk, removed_at=None).update(removed_at=timezone.now()):
         record(
             actor=actor,
-            verb="remove_published_table",
+            verb=BenchmarkVerb.REMOVE_PUBLISHED_TABLE,
             target=f"published:{table.pk}",
             guideline=table.guideline_name,
             name=table.name,

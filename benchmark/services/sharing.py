@@ -15,6 +15,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.models import Person
 from annotation.selectors.people import hash_secret
 from annotation.services.audit import record
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.models import BenchmarkRun, ShareLink
 from benchmark.selectors.leaderboards.runs import get_finished_board, refuse_sealed_run
 
@@ -57,7 +58,7 @@ def share_run(
     expires = link.expires_at.isoformat() if link.expires_at else None
     record(
         actor=actor,
-        verb="share_run",
+        verb=BenchmarkVerb.SHARE_RUN,
         target=f"run:{run.name}",
         link=link.pk,
         expires_at=expires,
@@ -70,7 +71,7 @@ def share_run(
 def revoke_link(*, link: ShareLink, actor: Person) -> None:
     """End the link. Twice changes nothing."""
     if ShareLink.objects.filter(pk=link.pk, revoked_at=None).update(revoked_at=timezone.now()):
-        record(actor=actor, verb="revoke_link", target=f"run:{link.run.name}", link=link.pk)
+        record(actor=actor, verb=BenchmarkVerb.REVOKE_LINK, target=f"run:{link.run.name}", link=link.pk)
 
 
 def record_opening(link: ShareLink) -> None:

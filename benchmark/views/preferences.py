@@ -37,6 +37,7 @@ from annotation.models import GoldRelease
 from annotation.selectors.guidelines import dimension_label
 from annotation.selectors.releases.releases import get_release_for
 from annotation.selectors.releases.rows import ReleaseContent
+from annotation.services.audit import record_file
 from annotation.views.access import act_required, person_of
 from benchmark.domain.leaderboards.preferences.board import PreferenceRow
 from benchmark.selectors.preferences import (
@@ -73,7 +74,9 @@ def preference_board(request: HttpRequest, name: str) -> HttpResponseBase:
             **build_comparison(release, query).to_json(),
             "judges": [row.to_json() for row in list_judges_on_slates(release, query)],
         }
-        return as_attachment(JsonResponse(document), f"{release.name}-comparisons.json")
+        file = f"{release.name}-comparisons.json"
+        record_file(actor=person_of(request), target=f"release:{release.name}", file=file)
+        return as_attachment(JsonResponse(document), file)
     context = {"release": release, "query": query, **filter_context(release, query)}
     context["crumbs"] = breadcrumbs(
         (_("Boards"), "runs", []), (_("Comparisons"), "preference-boards", []), title=release.name

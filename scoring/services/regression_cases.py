@@ -19,6 +19,7 @@ from annotation.models import Guideline, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.services.audit import record
 from annotation.services.gold_questions.sources import get_response
+from scoring.domain.verbs import ScoringVerb
 from scoring.models import RegressionCase
 from scoring.selectors.regression_cases import harmless_levels
 from scoring.selectors.scorers import get_latest_guideline
@@ -78,7 +79,7 @@ def add_must_fail(
     for item in added:
         record(
             actor=actor,
-            verb="add_must_fail",
+            verb=ScoringVerb.ADD_REGRESSION_CASE,
             target=f"guideline:{guideline.name}",
             item=item.pk,
             response=response.pk,
@@ -149,7 +150,7 @@ def remove_must_fail(*, item: RegressionCase, actor: Person | None = None) -> No
     if RegressionCase.objects.filter(pk=item.pk, removed_at=None).update(removed_at=timezone.now()):
         record(
             actor=actor,
-            verb="remove_must_fail",
+            verb=ScoringVerb.REMOVE_REGRESSION_CASE,
             target=f"guideline:{item.guideline_name}",
             item=item.pk,
             response=item.response_id,

@@ -56,6 +56,7 @@ from scoring.domain.evaluation.weighing import describe_weighing, list_weighed_l
 from scoring.domain.training_data import Distribution, prediction_to_json
 from scoring.domain.training_data import Prediction as Predicted
 from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
+from scoring.domain.verbs import ScoringVerb
 from scoring.models import Prediction, Scorer
 from scoring.selectors.training import (
     TESTED,
@@ -417,7 +418,7 @@ def _register(
         )
         record(
             actor=scorer.created_by,
-            verb="register_scorer",
+            verb=ScoringVerb.REGISTER_SCORER,
             target=f"scorer:{scorer.name}",
             weights_sha256=scorer.weights_sha256,
             release_sha256=scorer.release.sha256,

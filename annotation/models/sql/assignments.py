@@ -71,6 +71,7 @@ BATCH = (
     "tolerance",
     "lease_seconds",
     "guideline_id",
+    "study_id",
     "of_slates",
 )
 FIND_BATCH = f"SELECT {', '.join(BATCH)} FROM {BATCHES} WHERE name = %s"

@@ -18,6 +18,7 @@ from annotation.core.errors import N_, NotFound
 from annotation.core.study_scope import build_study_filter
 from annotation.domain.formats.bundle import label_place
 from annotation.domain.releases.canonical import Value, number
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     ADJUDICATION_SLOT,
     DECIDED_AGAIN,
@@ -99,7 +100,8 @@ def _list_events(task: Task) -> list[AuditEvent]:
     selection = Q(target__in=targets)
     for source in Import.objects.filter(labels__assignment__task=task).distinct():
         selection |= Q(verb="import_annotations", target=source.target, data__sha256=source.sha256)
-    return list(AuditEvent.objects.filter(selection).select_related("actor").order_by("pk"))
+    events = AuditEvent.objects.filter(selection).exclude(verb=AnnotationVerb.VIEW_LABELS.value)
+    return list(events.select_related("actor").order_by("pk"))
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ OF_THE_SITE = (
     "account/",
     "admin/",
     "api/v1/predictions/",
+    "audit/",
     "charts/",
     "demo/",
     "history/",

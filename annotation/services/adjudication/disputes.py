@@ -7,8 +7,9 @@ task of kind ``second``. They decide it by the same calls, and it settles nothin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -20,6 +21,7 @@ from annotation.core.sql import execute
 from annotation.domain.adjudication import SettlementRules, is_repeated, resolve_dispute
 from annotation.domain.annotations import Submission
 from annotation.domain.guidelines import Label
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     DECIDED_AGAIN,
     Adjudication,
@@ -45,7 +47,7 @@ from annotation.services.annotations.submission import (
     refuse_other_body,
 )
 from annotation.services.assignments import lock_assignment, lock_own_memberships, retake_slot
-from annotation.services.audit import record
+from annotation.services.audit import record_in_study
 from annotation.services.guidelines import leave_note, refuse_unread_introduction
 
 
@@ -101,17 +103,25 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
     if assignment.task.kind in DECIDED_AGAIN:
         # To the trail it is an act on the dispute that it repeats.
         is_repeat = assignment.task.kind == Task.Kind.REPEAT
-        verb = "second_reading" if is_repeat else "second_adjudication"
-        record(actor=person, verb=verb, target=f"task:{assignment.task.repeats_id}", labels=labels)
+        verb = AnnotationVerb.SECOND_READING if is_repeat else AnnotationVerb.SECOND_ADJUDICATION
+        _record_decision(assignment, verb, assignment.task.repeats_id, labels)
     else:
         settled = resolve_dispute(tuple(labels), labels, _list_rules(assignment))
         execute(*write_gold(assignment.task, settled, decision.created_at))
         if reason.makes_note:
             _leave_notes(assignment, labels, work.rationale)
-        record(actor=person, verb="adjudicate", target=f"task:{assignment.task_id}", labels=labels)
+        _record_decision(assignment, AnnotationVerb.ADJUDICATE, assignment.task_id, labels)
         _draw_measurements(assignment, decision.created_at)
     execute(*add_exposure(assignment.person_id, assignment.severity))
     return _build_receipt(decision, created=True)
+
+
+def _record_decision(
+    assignment: Assignment, verb: AnnotationVerb, task_id: int | None, labels: Mapping[str, Any]
+) -> None:
+
+    study_id, actor = assignment.batch.study_id, assignment.person
+    record_in_study(study_id, actor=actor, verb=verb, target=f"task:{task_id}", labels=labels)
 
 
 def _write_decision(

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils.text import slugify
 
 from annotation.core.errors import N_, Conflict, NotFound, Unprocessable
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import DisputeReason, Person
 from annotation.services.audit import record
 
@@ -25,7 +26,7 @@ def add_reason(*, words: Mapping[str, str], makes_note: bool, actor: Person) -> 
         makes_note=makes_note,
         position=max((reason.position for reason in reasons), default=-1) + 1,
     )
-    _record(actor, "add_dispute_reason", made)
+    _record(actor, AnnotationVerb.ADD_DISPUTE_REASON, made)
     return made
 
 
@@ -38,7 +39,7 @@ def change_reason(*, key: str, words: Mapping[str, str], makes_note: bool, actor
     if (reason.words, reason.makes_note) != (dict(words), makes_note):
         reason.words, reason.makes_note = dict(words), makes_note
         reason.save(update_fields=["words", "makes_note"])
-        _record(actor, "change_dispute_reason", reason)
+        _record(actor, AnnotationVerb.CHANGE_DISPUTE_REASON, reason)
     return reason
 
 
@@ -54,7 +55,7 @@ def move_reason(*, key: str, up: bool, actor: Person) -> None:
     for position, reason in enumerate(reasons):
         reason.position = position
     DisputeReason.objects.bulk_update(reasons, ["position"])
-    _record(actor, "move_dispute_reason", reasons[other])
+    _record(actor, AnnotationVerb.MOVE_DISPUTE_REASON, reasons[other])
 
 
 @transaction.atomic
@@ -68,7 +69,11 @@ def set_reason_active(*, key: str, active: bool, actor: Person) -> None:
         raise Conflict(N_("Every decision names a reason: add another one before you retire the last."))
     reason.active = active
     reason.save(update_fields=["active"])
-    _record(actor, "restore_dispute_reason" if active else "retire_dispute_reason", reason)
+    _record(
+        actor,
+        AnnotationVerb.RESTORE_DISPUTE_REASON if active else AnnotationVerb.RETIRE_DISPUTE_REASON,
+        reason,
+    )
 
 
 def _lock_reasons() -> list[DisputeReason]:
@@ -97,7 +102,7 @@ def _build_key(english: str, used_keys: set[str]) -> str:
     return plain if plain not in used_keys else next(key for key in numbered if key not in used_keys)
 
 
-def _record(actor: Person, verb: str, reason: DisputeReason) -> None:
+def _record(actor: Person, verb: AnnotationVerb, reason: DisputeReason) -> None:
     record(
         actor=actor,
         verb=verb,

@@ -15,6 +15,7 @@ from annotation.core.error_messages import error_to_json
 from annotation.core.errors import N_, AssayError, Conflict, NotFound, Unprocessable
 from annotation.domain.annotations import FLAGS, MAX_SPANS, Submission, list_judged_turns
 from annotation.domain.guidelines import Criterion, Label
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Assignment, Channel, Draft, Person
 from annotation.selectors.assignments.items import read_markable_texts, read_subcomponent
 from annotation.services.assignments import lock_assignment
@@ -138,7 +139,7 @@ def discard_draft(*, assignment_id: UUID, person: Person) -> None:
     discarded, _by_model = Draft.objects.filter(assignment=assignment_id, assignment__person=person).delete()
     if not discarded:
         raise NotFound(N_("There is no such draft among yours."))
-    record(actor=person, verb="discard_draft", target=f"assignment:{assignment_id}")
+    record(actor=person, verb=AnnotationVerb.DISCARD_DRAFT, target=f"assignment:{assignment_id}")
 
 
 def build_submission(draft: Draft) -> Submission:

@@ -27,6 +27,7 @@ from annotation.domain.annotations import (
     check_answers,
 )
 from annotation.domain.guidelines import Label
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Annotation, Assignment, Batch, CorrectionRequest, GuidelineNote, Person, Task
 from annotation.models.sql.annotations import end_task, fetch_submitted_labels, write_annotation, write_gold
 from annotation.models.sql.counts import add_exposure, add_to_tally_of
@@ -252,7 +253,7 @@ def _request_correction(
     if created:
         record(
             actor=assignment.person,
-            verb="request_correction",
+            verb=AnnotationVerb.REQUEST_CORRECTION,
             target=f"assignment:{assignment.pk}",
             labels=answers,
         )
@@ -324,7 +325,7 @@ def handle_correction_request(*, request: CorrectionRequest, actor: Person) -> C
     if changed:
         record(
             actor=actor,
-            verb="handle_correction",
+            verb=AnnotationVerb.HANDLE_CORRECTION,
             target=f"assignment:{request.assignment_id}",
             request=request.pk,
         )

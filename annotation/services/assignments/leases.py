@@ -12,6 +12,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, Conflict, NotFound, TooLate
 from annotation.core.sql import execute
 from annotation.domain.assignments.eligibility import find_free_slot
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     ADJUDICATION_SLOT,
     DECIDED_AGAIN,
@@ -27,7 +28,7 @@ from annotation.models.sql.assignments import fetch_taken_slots
 from annotation.models.sql.counts import add_exposure, add_to_tally_of
 from annotation.selectors.access import refuse_role
 from annotation.services.assignments.plan import replan_task
-from annotation.services.audit import record
+from annotation.services.audit import record_in_study
 from annotation.services.gold_questions.answers import build_skip_statements
 from annotation.services.gold_questions.qualification import end_attempt_if_complete
 
@@ -66,11 +67,14 @@ def release_assignment(*, assignment_id: UUID, person: Person, skip_reason: str 
         assignment.save(update_fields=["state", "skip_reason"])
         if assignment.task.kind in DECIDED_AGAIN:
             is_repeat = assignment.task.kind == Task.Kind.REPEAT
-            verb = "skip_second_reading" if is_repeat else "skip_second_adjudication"
+            verb = (
+                AnnotationVerb.SKIP_SECOND_READING if is_repeat else AnnotationVerb.SKIP_SECOND_ADJUDICATION
+            )
             target = f"task:{assignment.task.repeats_id}"
         else:
-            verb, target = "skip", f"assignment:{assignment.pk}"
-        record(actor=person, verb=verb, target=target, reason=skip_reason)
+            verb, target = AnnotationVerb.SKIP, f"assignment:{assignment.pk}"
+        study_id = assignment.batch.study_id
+        record_in_study(study_id, actor=person, verb=verb, target=target, reason=skip_reason)
         if assignment.task.panel_id is not None and not assignment.is_adjudication:
             replan_task(assignment.task, without=get_membership_id(assignment))
         # What is nobody's own goes to somebody else.

@@ -28,6 +28,7 @@ from annotation.domain.batch_spec import (
     check_annotators,
     draw_overlapped,
 )
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     Assignment,
     Batch,
@@ -172,7 +173,7 @@ def create_empty_batch(
     batch, created = Batch.objects.get_or_create(study=study, name=check_name(name), defaults=fields)
     if not created:
         raise AssayError(N_("There is already a batch named {name}."), name=name)
-    record(actor=actor, verb="create_batch", target=f"batch:{name}", guideline=str(guideline))
+    record(actor=actor, verb=AnnotationVerb.CREATE_BATCH, target=f"batch:{name}", guideline=str(guideline))
     return batch
 
 
@@ -392,7 +393,7 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
     if state == Batch.State.CLOSED:
         end_claims(Assignment.objects.filter(batch=batch))
         close_checks(batch)
-    record(actor=actor, verb=f"batch_{state}", target=f"batch:{batch.name}")
+    record(actor=actor, verb=AnnotationVerb.get(f"batch_{state}"), target=f"batch:{batch.name}")
     batch.refresh_from_db()
     return batch
 
@@ -413,7 +414,7 @@ def confirm_closing(*, batch: Batch, actor: Person | None) -> Batch:
         )
     confirmed_at = timezone.now()
     Batch.objects.filter(pk=batch.pk).update(closing_confirmed_at=confirmed_at, closing_confirmed_by=actor)
-    record(actor=actor, verb="confirm_closing", target=f"batch:{batch.name}")
+    record(actor=actor, verb=AnnotationVerb.CONFIRM_CLOSING, target=f"batch:{batch.name}")
     batch.refresh_from_db()
     return batch
 

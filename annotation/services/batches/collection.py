@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.domain.adjudication import AGGREGATED, Outcome, SettledValue, SettlementRules, settle
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     ADJUDICATION_SLOT,
     Annotation,
@@ -78,7 +79,7 @@ def end_collection(
     """
     refuse_end(batch)
     if batch.collection_ended_at is None:
-        record(actor=actor, verb="end_collection", target=f"batch:{batch.name}")
+        record(actor=actor, verb=AnnotationVerb.END_COLLECTION, target=f"batch:{batch.name}")
     _close_tasks(batch, report)
     Batch.objects.filter(pk=batch.pk, collection_ended_at=None).update(collection_ended_at=timezone.now())
     batch.refresh_from_db()

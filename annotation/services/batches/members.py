@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.domain.permissions import READERS
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     ADJUDICATION_SLOT,
     ADJUDICATOR,
@@ -53,7 +54,7 @@ def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Pers
     add_members(batch=batch, role=role, people=people)
     planned = plan_orphaned_tasks(batch) if role == ANNOTATOR else 0
     names = [person.username for person in people]
-    record(actor=actor, verb="join_batch", target=f"batch:{batch.name}", role=role, people=names)
+    record(actor=actor, verb=AnnotationVerb.JOIN_BATCH, target=f"batch:{batch.name}", role=role, people=names)
     return planned
 
 
@@ -92,7 +93,7 @@ def set_member_active(
         planned = plan_orphaned_tasks(batch) if active else _replan_for_others(batch, membership)
     record(
         actor=actor,
-        verb="member_returns" if active else "member_leaves",
+        verb=AnnotationVerb.MEMBER_RETURNS if active else AnnotationVerb.MEMBER_LEAVES,
         target=f"batch:{batch.name}",
         person=person.username,
         role=role,
@@ -144,7 +145,7 @@ def set_limits(
         planned += plan_orphaned_tasks(batch)
     record(
         actor=actor,
-        verb="set_limits",
+        verb=AnnotationVerb.SET_LIMITS,
         target=f"batch:{batch.name}",
         person=person.username,
         role=role,
@@ -211,7 +212,7 @@ def waive_qualification(
     qualification.ended_at = qualification.ended_at or timezone.now()
     qualification.save()
     data = {"person": person.username, "attempt": qualification.attempt, "reason": reason}
-    record(actor=actor, verb="qualification_waived", target=f"batch:{batch.name}", **data)
+    record(actor=actor, verb=AnnotationVerb.QUALIFICATION_WAIVED, target=f"batch:{batch.name}", **data)
     return qualification
 
 
@@ -227,7 +228,7 @@ def start_attempt(*, batch: Batch, person: Person, reason: str, actor: Person | 
         batch=batch, person=person, attempt=qualification.attempt + 1, decided_by=actor
     )
     data = {"person": person.username, "attempt": attempt.attempt, "reason": reason}
-    record(actor=actor, verb="qualification_again", target=f"batch:{batch.name}", **data)
+    record(actor=actor, verb=AnnotationVerb.QUALIFICATION_AGAIN, target=f"batch:{batch.name}", **data)
     return attempt
 
 

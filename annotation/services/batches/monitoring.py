@@ -13,6 +13,7 @@ from time import monotonic
 from django.db import transaction
 from django.utils import timezone
 
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Alarm, Batch, BatchStats, Person
 from annotation.selectors.agreement import MIN_OPEN_LABELS
 from annotation.selectors.batches.monitoring import (
@@ -67,7 +68,7 @@ def mark_alarm_seen(*, batch: Batch, actor: Person) -> bool:
     standing = Alarm.objects.filter(batch=batch, seen_at=None)
     if not standing.update(seen_at=timezone.now(), seen_by=actor):
         return False
-    record(actor=actor, verb="alarm_seen", target=f"batch:{batch.name}")
+    record(actor=actor, verb=AnnotationVerb.ALARM_SEEN, target=f"batch:{batch.name}")
     return True
 
 
@@ -144,7 +145,7 @@ def _raise_alarm(batch: Batch, first: AgreementMeasurement) -> None:
     )
     record(
         actor=None,
-        verb="agreement_alarm",
+        verb=AnnotationVerb.AGREEMENT_ALARM,
         target=f"batch:{batch.name}",
         criterion=first.criterion,
         value=alpha.value,

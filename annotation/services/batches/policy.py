@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict, Forbidden
 from annotation.domain.batch_spec import Terms
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Batch, Person
 from annotation.selectors.access import sealed_batches
 from annotation.services.audit import record
@@ -51,6 +52,6 @@ def set_terms(*, batch: Batch, terms: Terms, actor: Person) -> Batch:
     if changes:
         Batch.objects.filter(pk=batch.pk).update(**changes)
         data = {name: str(value) if isinstance(value, date) else value for name, value in changes.items()}
-        record(actor=actor, verb="set_terms", target=f"batch:{batch.name}", **data)
+        record(actor=actor, verb=AnnotationVerb.SET_TERMS, target=f"batch:{batch.name}", **data)
     batch.refresh_from_db()
     return batch

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import F
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     ADJUDICATION_SLOT,
     PRIORITY_STEP,
@@ -58,7 +59,9 @@ def assign_tasks(
             _refuse_no_people(batch)
             plan[None].append(task)
     save_plan(batch, plan)
-    _record_act(batch, actor, "assign_tasks", tasks, people=[person.username for person in people])
+    _record_act(
+        batch, actor, AnnotationVerb.ASSIGN_TASKS, tasks, people=[person.username for person in people]
+    )
     return sum(map(len, plan.values()))
 
 
@@ -76,7 +79,7 @@ def withdraw_tasks(*, batch: Batch, tasks: Sequence[int], reason: str, actor: Pe
         )
         withdrawn += 1
     _renew_labels_version(batch)
-    _record_act(batch, actor, "withdraw_tasks", tasks, reason=reason)
+    _record_act(batch, actor, AnnotationVerb.WITHDRAW_TASKS, tasks, reason=reason)
     return withdrawn
 
 
@@ -92,7 +95,7 @@ def restore_tasks(*, batch: Batch, tasks: Sequence[int], actor: Person | None = 
         Task.objects.filter(pk=task.pk).update(requeued=True)
         back += 1
     _renew_labels_version(batch)
-    _record_act(batch, actor, "bring_tasks_back", tasks)
+    _record_act(batch, actor, AnnotationVerb.BRING_TASKS_BACK, tasks)
     return back
 
 
@@ -106,7 +109,7 @@ def set_priority(*, batch: Batch, tasks: Sequence[int], priority: int, actor: Pe
         rank = task.position - priority * PRIORITY_STEP
         Task.objects.filter(pk=task.pk).update(priority=priority, rank=rank, requeued=True)
         changed += 1
-    _record_act(batch, actor, "set_priority", tasks, priority=priority)
+    _record_act(batch, actor, AnnotationVerb.SET_PRIORITY, tasks, priority=priority)
     return changed
 
 
@@ -202,5 +205,7 @@ def _renew_labels_version(batch: Batch) -> None:
     Batch.objects.filter(pk=batch.pk).update(labels_version=F("labels_version") + 1)
 
 
-def _record_act(batch: Batch, actor: Person | None, verb: str, tasks: Iterable[int], **data: object) -> None:
+def _record_act(
+    batch: Batch, actor: Person | None, verb: AnnotationVerb, tasks: Iterable[int], **data: object
+) -> None:
     record(actor=actor, verb=verb, target=f"batch:{batch.name}", tasks=sorted(tasks), **data)

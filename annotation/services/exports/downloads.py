@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import AuditEvent, Export, GoldRelease, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.exports import UNDER_WAY, get_export_folder, is_under_way, may_name_people
@@ -27,7 +28,6 @@ from annotation.services.exports.formats import get_writer
 JOB_KIND = "export"
 FOLDER = "exports"
 PART = ".part"
-DOWNLOAD = "download_export"
 
 
 @transaction.atomic
@@ -58,7 +58,7 @@ def start_export(
         send=send,
     )
     export.save(update_fields=["job"])
-    _record_act(export, "export_gold", actor)
+    _record_act(export, AnnotationVerb.EXPORT_GOLD, actor)
     return export
 
 
@@ -118,7 +118,7 @@ def discard_export(*, export: Export, actor: Person | None) -> None:
         )
         if is_under_way(locked):
             raise Conflict(N_("This export is being written; cancel it first."))
-        _record_act(locked, "discard_export", actor)
+        _record_act(locked, AnnotationVerb.DISCARD_EXPORT, actor)
         locked.delete()
         transaction.on_commit(partial(_remove_folders, get_export_folder(locked)))
 
@@ -127,17 +127,23 @@ def record_download(*, export: Export, file: str, actor: Person, goes_on: bool =
     """Into the audit trail: who took which file out, and whether it names people. One that ``goes_on`` where it broke
     off is there already, unless it never began.
     """
-    about = {"verb": DOWNLOAD, "target": _build_target(export), "actor": actor}
+    about = {"verb": AnnotationVerb.DOWNLOAD_EXPORT.value, "target": _build_target(export), "actor": actor}
     if goes_on and AuditEvent.objects.filter(**about, data__export=export.pk, data__file=file).exists():
         return
-    _record_act(export, DOWNLOAD, actor, file=file)
+    _record_act(export, AnnotationVerb.DOWNLOAD_EXPORT, actor, file=file)
 
 
 def record_direct_download(*, release: GoldRelease, file: str, actor: Person) -> None:
-    record(actor=actor, verb="download_gold", target=f"release:{release.name}", file=file, real_names=False)
+    record(
+        actor=actor,
+        verb=AnnotationVerb.DOWNLOAD_GOLD,
+        target=f"release:{release.name}",
+        file=file,
+        real_names=False,
+    )
 
 
-def _record_act(export: Export, verb: str, actor: Person | None, **more: str) -> None:
+def _record_act(export: Export, verb: AnnotationVerb, actor: Person | None, **more: str) -> None:
     options: Mapping[str, Any] = export.options
     record(
         actor=actor,

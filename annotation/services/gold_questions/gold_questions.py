@@ -11,6 +11,7 @@ from django.db.models import Max
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.domain.guidelines import Label
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Batch, GoldQuestion, Person, Response, Stratum, Task
 from annotation.services.audit import record
 
@@ -64,7 +65,13 @@ def add_questions(
         )
         for position, item in enumerate(items, start=start)
     )
-    record(actor=actor, verb="add_known_items", target=f"batch:{batch.name}", kind=kind, n=len(made))
+    record(
+        actor=actor,
+        verb=AnnotationVerb.ADD_GOLD_QUESTIONS,
+        target=f"batch:{batch.name}",
+        kind=kind,
+        n=len(made),
+    )
     return made
 
 
@@ -80,7 +87,7 @@ def set_question_active(
     if question.active != active:
         question.active = active
         question.save(update_fields=["active"])
-        verb = "put_back_known_item" if active else "take_out_known_item"
+        verb = AnnotationVerb.PUT_BACK_GOLD_QUESTION if active else AnnotationVerb.TAKE_OUT_GOLD_QUESTION
         record(actor=actor, verb=verb, target=f"batch:{batch.name}", item=question.pk)
     return question
 

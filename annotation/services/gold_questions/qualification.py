@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError
 from annotation.domain.gold_questions import MIN_ITEMS, QualificationMeasure, score_answers
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     Assignment,
     Batch,
@@ -102,7 +103,7 @@ def _end_attempt(qualification: Qualification, member: Membership) -> None:
     qualification.save()
     record(
         actor=None,
-        verb="qualification_ended",
+        verb=AnnotationVerb.QUALIFICATION_ENDED,
         target=f"batch:{batch.name}",
         person=qualification.person.username,
         attempt=qualification.attempt,

@@ -32,6 +32,7 @@ from annotation.domain.formats import (
 from annotation.domain.formats.labels import find_taxonomy_fault
 from annotation.domain.formats.mapping.check import NO_MODEL
 from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     Adjudication,
     Annotation,
@@ -392,7 +393,7 @@ class Intake:
         row.save()
         record(
             actor=self.run.actor,
-            verb=f"import_{self.report.kind}",
+            verb=AnnotationVerb.get(f"import_{self.report.kind}"),
             target=target[:200],
             file=row.file_name,
             sha256=self.sha256,

@@ -30,6 +30,7 @@ from annotation.domain.formats.labels import add_wording
 from annotation.domain.formats.mapping.mapping import ColumnMapping, choose_fields, header_key
 from annotation.domain.formats.preview import group_problems
 from annotation.domain.formats.tables import is_table
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Batch, HeaderMapping, Import, Job, Person
 from annotation.selectors.access import record_reader, refuse_sealed, sealed_datasets
 from annotation.selectors.imports import has_running_job
@@ -115,7 +116,12 @@ def _store_upload(upload: Import, file: File[bytes], *, expected: str, dataset: 
         target = {"dataset": dataset, "guideline": guess_guideline(upload)}
         upload.reading["target"] = {name: value for name, value in target.items() if value}
     upload.save()
-    record(actor=upload.created_by, verb="upload", target=f"import:{upload.pk}", file=upload.file_name)
+    record(
+        actor=upload.created_by,
+        verb=AnnotationVerb.UPLOAD,
+        target=f"import:{upload.pk}",
+        file=upload.file_name,
+    )
     return upload
 
 
@@ -265,7 +271,12 @@ def discard_upload(*, upload: Import, actor: Person | None) -> None:
             raise Conflict(N_("This file was imported by a command; there is nothing to discard."))
         path = locked.path
         locked.delete()
-        record(actor=actor, verb="discard_upload", target=f"import:{upload.pk}", file=upload.file_name)
+        record(
+            actor=actor,
+            verb=AnnotationVerb.DISCARD_UPLOAD,
+            target=f"import:{upload.pk}",
+            file=upload.file_name,
+        )
         transaction.on_commit(lambda: default_storage.delete(path))
 
 

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.study_scope import build_study_filter, limit_to_studies
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Batch, Invitation, Membership, Person
 from annotation.selectors.people import LinkState, hash_secret, read_link_state
 from annotation.services.audit import record
@@ -75,7 +76,7 @@ def invite(
     )
     record(
         actor=actor,
-        verb="invite",
+        verb=AnnotationVerb.INVITE,
         target=_target(invitation),
         roles=roles,
         languages=invitation.languages,
@@ -119,7 +120,12 @@ def join_study(*, secret: str, person: Person) -> Invitation:
 def _close(invitation: Invitation, person: Person) -> None:
     invitation.accepted_at, invitation.accepted_by = timezone.now(), person
     invitation.save(update_fields=["accepted_at", "accepted_by"])
-    record(actor=person, verb="accept_invitation", target=_target(invitation), person=person.username)
+    record(
+        actor=person,
+        verb=AnnotationVerb.ACCEPT_INVITATION,
+        target=_target(invitation),
+        person=person.username,
+    )
     if invitation.batch is not None:
         _join_batch(invitation, invitation.batch, person)
 
@@ -137,7 +143,7 @@ def _join_batch(invitation: Invitation, batch: Batch, person: Person) -> None:
         except AssayError as error:
             record(
                 actor=person,
-                verb="join_batch_refused",
+                verb=AnnotationVerb.JOIN_BATCH_REFUSED,
                 target=f"batch:{batch.name}",
                 person=person.username,
                 role=role,
@@ -157,7 +163,7 @@ def revoke_invitation(*, invitation_id: int, actor: Person) -> None:
         return
     invitation.revoked_at = timezone.now()
     invitation.save(update_fields=["revoked_at"])
-    record(actor=actor, verb="revoke_invitation", target=_target(invitation))
+    record(actor=actor, verb=AnnotationVerb.REVOKE_INVITATION, target=_target(invitation))
 
 
 def _lock_waiting(secret: str) -> Invitation:

@@ -17,6 +17,7 @@ from annotation.core.names import (
     look_alike_key,
     look_alike_keys,
 )
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     ADJUDICATION_SLOT,
     ADJUDICATOR,
@@ -80,7 +81,7 @@ def add_person(
         person.own_models.add(*own_models)
     record(
         actor=actor,
-        verb="add_person",
+        verb=AnnotationVerb.ADD_PERSON,
         target=f"person:{name}",
         roles=roles,
         languages=person.languages,
@@ -167,7 +168,7 @@ def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = No
         _restart_searches(memberships)
     record(
         actor=actor,
-        verb="set_roles",
+        verb=AnnotationVerb.SET_ROLES,
         target=f"person:{person.username}",
         study=study.name,
         roles=roles,
@@ -203,7 +204,10 @@ def set_display_name(*, person: Person, display_name: str, actor: Person) -> Non
     person.display_name = display_name
     person.save(update_fields=["display_name"])
     record(
-        actor=actor, verb="set_display_name", target=f"person:{person.username}", display_name=display_name
+        actor=actor,
+        verb=AnnotationVerb.SET_DISPLAY_NAME,
+        target=f"person:{person.username}",
+        display_name=display_name,
     )
 
 
@@ -221,7 +225,7 @@ def set_languages(*, person: Person, languages: Iterable[str], actor: Person | N
     person.languages = tags
     person.save(update_fields=["languages"])
     _restart_searches(memberships)
-    record(actor=actor, verb="set_languages", target=f"person:{person.username}", languages=tags)
+    record(actor=actor, verb=AnnotationVerb.SET_LANGUAGES, target=f"person:{person.username}", languages=tags)
 
 
 @transaction.atomic
@@ -247,7 +251,7 @@ def set_own_models(
     person.own_models.set(new_models)
     _restart_searches(memberships)
     names = sorted(model.name for model in new_models)
-    record(actor=actor, verb="set_own_models", target=f"person:{person.username}", models=names)
+    record(actor=actor, verb=AnnotationVerb.SET_OWN_MODELS, target=f"person:{person.username}", models=names)
 
 
 @transaction.atomic
@@ -267,7 +271,9 @@ def set_opted_out(*, person: Person, dimensions: Iterable[str]) -> int:
     # Before the plans: a place that somebody has taken is not planned for anybody else.
     released = end_claims(Assignment.objects.filter(person=person, task__stratum__dimension__in=names))
     _restart_searches(memberships)
-    record(actor=person, verb="set_opted_out", target=f"person:{person.username}", dimensions=names)
+    record(
+        actor=person, verb=AnnotationVerb.SET_OPTED_OUT, target=f"person:{person.username}", dimensions=names
+    )
     return released
 
 
@@ -280,7 +286,7 @@ def set_daily_exposure(*, person: Person, daily_exposure: int | None, actor: Per
     person.daily_exposure = daily_exposure
     person.save(update_fields=["daily_exposure"])
     target = f"person:{person.username}"
-    record(actor=actor, verb="set_daily_exposure", target=target, daily_exposure=daily_exposure)
+    record(actor=actor, verb=AnnotationVerb.SET_DAILY_EXPOSURE, target=target, daily_exposure=daily_exposure)
 
 
 def language_tags(languages: Iterable[str]) -> list[str]:
@@ -338,7 +344,7 @@ def deactivate_person(*, person: Person, actor: Person) -> int:
     person.is_active = False
     person.save(update_fields=["is_active"])
     released = _release_work(person, memberships, {ANNOTATOR, ADJUDICATOR})
-    record(actor=actor, verb="deactivate", target=f"person:{person.username}", released=released)
+    record(actor=actor, verb=AnnotationVerb.DEACTIVATE, target=f"person:{person.username}", released=released)
     return released
 
 
@@ -373,7 +379,7 @@ def activate_person(*, person: Person, actor: Person) -> None:
     if changed:
         person.save(update_fields=["is_active"])
         _restart_searches(memberships)
-        record(actor=actor, verb="activate", target=f"person:{person.username}")
+        record(actor=actor, verb=AnnotationVerb.ACTIVATE, target=f"person:{person.username}")
 
 
 def _check_password(person: Person, password: str) -> None:

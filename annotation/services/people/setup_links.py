@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict, NotFound
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Person, SetupLink
 from annotation.selectors.people import LinkState, hash_secret, read_setup_link_state
 from annotation.services.audit import record
@@ -47,7 +48,7 @@ def make_setup_link(*, person: Person, actor: Person) -> tuple[SetupLink, str]:
         expires_at=now + timedelta(days=VALID_DAYS),
         created_by=actor,
     )
-    _record(link, actor, "make_setup_link", had_password=locked.has_usable_password())
+    _record(link, actor, AnnotationVerb.MAKE_SETUP_LINK, had_password=locked.has_usable_password())
     return link, secret
 
 
@@ -67,7 +68,7 @@ def use_setup_link(*, secret: str, password: str) -> Person:
     person.set_password(password)
     person.password_by = person
     person.save(update_fields=["password"])
-    _record(link, person, "use_setup_link", made_by=str(link.created_by))
+    _record(link, person, AnnotationVerb.USE_SETUP_LINK, made_by=str(link.created_by))
     return person
 
 
@@ -84,7 +85,7 @@ def revoke_setup_link(*, link_id: int, person: Person, actor: Person) -> None:
     if link.revoked_at is None:
         link.revoked_at = timezone.now()
         link.save(update_fields=["revoked_at"])
-        _record(link, actor, "revoke_setup_link")
+        _record(link, actor, AnnotationVerb.REVOKE_SETUP_LINK)
 
 
 def confirm_links_seen(*, person: Person) -> None:
@@ -97,5 +98,5 @@ def _lock_person(pk: int) -> Person:
     return Person.objects.select_for_update(no_key=True).get(pk=pk)
 
 
-def _record(link: SetupLink, actor: Person, verb: str, **data: object) -> None:
+def _record(link: SetupLink, actor: Person, verb: AnnotationVerb, **data: object) -> None:
     record(actor=actor, verb=verb, target=f"person:{link.person.username}", link=link.pk, **data)

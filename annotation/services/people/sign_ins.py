@@ -22,15 +22,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext_lazy as _
 
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Person
-from annotation.selectors.people import FAILED, SIGN_IN, SIGN_OUT, THROTTLED, has_signed_in_from
+from annotation.selectors.people import has_signed_in_from
 from annotation.services.audit import record
 
 logger = logging.getLogger(__name__)
 
-TOKEN_REFUSED = "token_refused"  # noqa: S105 (the name of an event)
 WAIT_SECONDS = 300  # as in the limits of config/settings.py
-MAX_AGENT_LENGTH = 200
 SHOWN_OF_UNKNOWN_NAME = 3  # it may be a password, typed into the wrong field
 
 
@@ -97,7 +96,7 @@ def check_present_password(request: HttpRequest, person: Person, password: str) 
 def is_token_guess_too_many(request: HttpRequest) -> bool:
     """Counts a token that was refused; the trail keeps one event in five minutes and address of them."""
     if _consume(request, "token_refused_event") is not None:
-        record(actor=None, verb=TOKEN_REFUSED, target="token", **_describe_origin(request))
+        record(actor=None, verb=AnnotationVerb.TOKEN_REFUSED, target="token")
     return _consume(request, "token_refused") is None
 
 
@@ -140,37 +139,31 @@ def _consume(request: HttpRequest, action: str, *, key: str | None = None) -> ra
     return ratelimit.consume(request, app="allauth.account", action=action, key=key, limit_get=True)
 
 
-def _describe_origin(request: HttpRequest | None) -> dict[str, str]:
-    agent = "" if request is None else request.headers.get("User-Agent", "")
-    return {"address": client_address(request), "agent": agent[:MAX_AGENT_LENGTH]}
-
-
-def _record_attempt(verb: str, request: HttpRequest | None, name: str) -> None:
+def _record_attempt(verb: AnnotationVerb, name: str) -> None:
     """At the person of this name; of a name that is nobody's little is kept."""
-    data = _describe_origin(request)
     if Person.objects.filter(username=name).exists():
-        record(actor=None, verb=verb, target=f"person:{name}", **data)
+        record(actor=None, verb=verb, target=f"person:{name}")
     else:
-        record(actor=None, verb=verb, target=SIGN_IN, name=f"{name[:SHOWN_OF_UNKNOWN_NAME]}…", **data)
+        record(actor=None, verb=verb, target="sign_in", name=f"{name[:SHOWN_OF_UNKNOWN_NAME]}…")
 
 
 def _record_throttled(request: HttpRequest, name: str) -> None:
     """Once in five minutes and address: attempts without end must not fill the trail."""
     if _consume(request, "login_throttled_event") is not None:
-        _record_attempt(THROTTLED, request, name)
+        _record_attempt(AnnotationVerb.SIGN_IN_THROTTLED, name)
 
 
 @receiver(user_logged_in)
-def record_sign_in(request: HttpRequest | None, user: Person, **_signal: Any) -> None:
-    record(actor=user, verb=SIGN_IN, target=f"person:{user.username}", **_describe_origin(request))
+def record_sign_in(user: Person, **_signal: Any) -> None:
+    record(actor=user, verb=AnnotationVerb.SIGN_IN, target=f"person:{user.username}")
 
 
 @receiver(user_logged_out)
-def record_sign_out(request: HttpRequest | None, user: Person | None, **_signal: Any) -> None:
+def record_sign_out(user: Person | None, **_signal: Any) -> None:
     if user is not None:
-        record(actor=user, verb=SIGN_OUT, target=f"person:{user.username}", **_describe_origin(request))
+        record(actor=user, verb=AnnotationVerb.SIGN_OUT, target=f"person:{user.username}")
 
 
 @receiver(user_login_failed)
-def record_failure(credentials: dict[str, Any], request: HttpRequest | None = None, **_signal: Any) -> None:
-    _record_attempt(FAILED, request, str(credentials.get("username", "")))
+def record_failure(credentials: dict[str, Any], **_signal: Any) -> None:
+    _record_attempt(AnnotationVerb.SIGN_IN_FAILED, str(credentials.get("username", "")))

@@ -17,6 +17,7 @@ from django.db.models.signals import post_save, pre_delete, pre_save
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import ApiToken, Person, SetupLink, StudyMembership
 from annotation.selectors.people import hash_secret, list_live_tokens
 from annotation.services.audit import record
@@ -57,7 +58,7 @@ def make_token(
         created_at=now,
         expires_at=ends,
     )
-    _record(token, actor, "make_token", scope=scope, expires_at=ends.isoformat())
+    _record(token, actor, AnnotationVerb.MAKE_TOKEN, scope=scope, expires_at=ends.isoformat())
     return token, text
 
 
@@ -71,7 +72,7 @@ def revoke_token(*, token_id: int, person: Person, actor: Person) -> ApiToken:
     if token.ended_at is None:
         token.ended_at, token.ended_why = timezone.now(), ApiToken.Ended.REVOKED
         token.save(update_fields=["ended_at", "ended_why"])
-        _record(token, actor, "revoke_token")
+        _record(token, actor, AnnotationVerb.REVOKE_TOKEN)
     return token
 
 
@@ -83,7 +84,7 @@ def end_tokens(people: Iterable[int], reason: ApiToken.Ended) -> None:
         ended = live.update(ended_at=timezone.now(), ended_why=reason)
         if ended:
             target = f"person:{person.username}"
-            record(actor=None, verb="end_tokens", target=target, why=reason.value, tokens=ended)
+            record(actor=None, verb=AnnotationVerb.END_TOKENS, target=target, why=reason.value, tokens=ended)
 
 
 def connect_signals() -> None:
@@ -125,7 +126,9 @@ def _end_tokens_on_save(instance: Person, **_about: Any) -> None:
         return
     end_tokens([instance.pk], reason)
     if reason == ApiToken.Ended.PASSWORD:
-        record(actor=instance.password_by, verb="set_password", target=f"person:{instance.username}")
+        record(
+            actor=instance.password_by, verb=AnnotationVerb.SET_PASSWORD, target=f"person:{instance.username}"
+        )
     if reason != ApiToken.Ended.ROLE:
         waiting = SetupLink.objects.filter(person=instance, accepted_at=None, revoked_at=None)
         waiting.update(revoked_at=timezone.now())
@@ -154,6 +157,6 @@ def _check_token_limits(person: Person, name: str) -> None:
         raise Conflict(N_("There are {most} tokens already: end one that is not used."), most=MAX_TOKENS)
 
 
-def _record(token: ApiToken, actor: Person | None, verb: str, **data: Any) -> None:
+def _record(token: ApiToken, actor: Person | None, verb: AnnotationVerb, **data: Any) -> None:
     target = f"person:{token.person.username}"
     record(actor=actor, verb=verb, target=target, token=token.pk, name=token.name, **data)

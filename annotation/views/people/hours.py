@@ -16,6 +16,7 @@ from annotation.core.http import as_attachment, breadcrumbs
 from annotation.domain.permissions import MANAGE_PEOPLE, READ_PIPELINE
 from annotation.selectors.batches.hours import HoursReport, iterate_csv_lines, measure_hours
 from annotation.selectors.batches.outlook import find_labelling_end
+from annotation.services.audit import record_file
 from annotation.views.access import act_required, person_of
 
 
@@ -34,6 +35,7 @@ def hours(request: HttpRequest) -> HttpResponse:
 def hours_file(request: HttpRequest) -> HttpResponseBase:
     lines = "".join(iterate_csv_lines(measure_hours(person_of(request))))
     answer = HttpResponse("\ufeff" + lines, content_type="text/csv; charset=utf-8")
+    record_file(actor=person_of(request), target="page:hours", file="hours.csv")
     return as_attachment(answer, "hours.csv")
 
 

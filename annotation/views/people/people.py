@@ -21,6 +21,7 @@ from annotation.core.formatting import format_duration, format_interval_percent,
 from annotation.core.http import breadcrumbs, build_site_url
 from annotation.core.study_scope import get_study_scope
 from annotation.domain.permissions import MANAGE_PEOPLE
+from annotation.domain.verbs import AnnotationVerb
 from annotation.forms.people import (
     ROLE_CHOICES,
     FindPeopleForm,
@@ -62,6 +63,7 @@ from annotation.selectors.quality import (
     summarize_annotator,
 )
 from annotation.selectors.studies import find_study
+from annotation.services.audit import record_view
 from annotation.services.people import people as services
 from annotation.services.people.setup_links import make_setup_link, revoke_setup_link
 from annotation.services.people.tokens import revoke_token
@@ -148,7 +150,10 @@ def show_new_person(request: HttpRequest, *, status: int, **forms: Any) -> HttpR
 @require_GET
 @act_required(MANAGE_PEOPLE)
 def person(request: HttpRequest, username: str) -> HttpResponse:
-    return show_person(request, get_person(username))
+    member, reader = get_person(username), person_of(request)
+    if member != reader:
+        record_view(actor=reader, verb=AnnotationVerb.VIEW_WORK, target=f"person:{username}")
+    return show_person(request, member)
 
 
 @act_required(MANAGE_PEOPLE)

@@ -23,6 +23,7 @@ from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.http import breadcrumbs, parse_level, parse_ordinal
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.permissions import REVIEW_QUALITY
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Batch, Membership, Person
 from annotation.selectors.access import record_openings, sealed_batches
 from annotation.selectors.batches import get_batch, list_readable_batches, open_readable_batches
@@ -37,6 +38,7 @@ from annotation.selectors.quality import (
     list_items,
     list_responses,
 )
+from annotation.services.audit import record_view
 from annotation.views.access import act_required, person_of
 from annotation.views.agreement.query import parse_batches
 from annotation.views.batches.batches import batch_context
@@ -145,6 +147,9 @@ def get_member(request: HttpRequest, name: str, username: str) -> tuple[Batch, P
     open_batch, person = get_readable_batch(request, name), get_person(username)
     if not Membership.objects.filter(batch=open_batch, person=person).exists():
         raise NotFound(N_("{name} is not in the batch {batch}."), name=username, batch=name)
+    if person != person_of(request):
+        verb, target = AnnotationVerb.VIEW_WORK, f"person:{username}"
+        record_view(actor=person_of(request), verb=verb, target=target, batch=name)
     return open_batch, person
 
 

@@ -37,6 +37,7 @@ from annotation.selectors.releases.comparison import (
     list_changes,
 )
 from annotation.selectors.releases.releases import find_successor, get_release_for, list_releases
+from annotation.services.audit import record_file
 from annotation.views.access import act_required, person_of
 
 PAGE = 50
@@ -76,8 +77,9 @@ def release_changes_file(request: HttpRequest, name: str) -> HttpResponseBase:
     lines = (
         line.encode() for line in iterate_csv_lines(iterate_changes(before, after, parse_filters(request)))
     )
-    answer = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
-    return as_attachment(answer, f"{before.name}-{after.name}.csv")
+    file = f"{before.name}-{after.name}.csv"
+    record_file(actor=person, target=f"release:{name}", file=file)
+    return as_attachment(StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8"), file)
 
 
 def list_other_releases(person: Person, release: GoldRelease) -> list[GoldRelease]:

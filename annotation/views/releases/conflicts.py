@@ -25,6 +25,7 @@ from annotation.selectors.releases.candidates import (
     list_contradicted_keys,
     list_contradictions,
 )
+from annotation.services.audit import record_file
 from annotation.views.access import act_required, person_of
 
 PAGE = 50
@@ -61,8 +62,9 @@ def release_conflicts_file(request: HttpRequest) -> HttpResponseBase:
     lines = (
         line.encode() for line in iterate_csv_lines(iterate_contradictions(list_requested_batches(request)))
     )
-    answer = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
-    return as_attachment(answer, "settled-in-two-ways.csv")
+    file = "settled-in-two-ways.csv"
+    record_file(actor=person_of(request), target="page:release-conflicts", file=file)
+    return as_attachment(StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8"), file)
 
 
 def iterate_contradictions(batches: Sequence[Batch]) -> Iterator[Contradiction]:

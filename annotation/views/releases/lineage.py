@@ -15,10 +15,12 @@ from django.views.decorators.http import require_GET
 from annotation.domain.annotations import flag_text
 from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.domain.permissions import READ_TASKS
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Annotation, Response
 from annotation.selectors.guidelines import criterion_label, label_text, list_answer_words
 from annotation.selectors.origins import find_origin
 from annotation.selectors.releases.lineage import TaskHistory, get_task_history
+from annotation.services.audit import record_view
 from annotation.views.access import act_required, person_of
 
 
@@ -28,6 +30,7 @@ from annotation.views.access import act_required, person_of
 def task(request: HttpRequest, pk: int) -> HttpResponse:
     person = person_of(request)
     history = get_task_history(person, pk)
+    record_view(actor=person, verb=AnnotationVerb.VIEW_LABELS, target=f"task:{pk}")
     response = history.task.response
     document = history.task.batch.guideline.document
     counting = {

@@ -44,6 +44,7 @@ from annotation.selectors.releases.releases import (
     list_released_labels,
     list_releases,
 )
+from annotation.services.audit import record_file
 from annotation.services.exports import export_lines, get_gold_format
 from annotation.services.exports.datasheet import (
     LANGUAGES,
@@ -283,17 +284,19 @@ def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
 @act_required(READ_RELEASES)
 def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     """The gold file, streamed; the manifest; or the datasheet, ``datasheet.en.md``."""
-    gold_release = get_release_for(person_of(request), name)
+    gold_release, person = get_release_for(person_of(request), name), person_of(request)
     if kind == "manifest.json":
+        record_file(actor=person, target=f"release:{name}", file=kind)
         text = json.dumps(add_origins(gold_release), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         return as_attachment(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")
     if kind in {f"datasheet.{language}.md" for language in LANGUAGES}:
+        record_file(actor=person, target=f"release:{name}", file=kind)
         text = render_markdown(add_origins(gold_release), kind.split(".")[1])
         return as_attachment(
             HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}"
         )
     gold_format = get_gold_format(kind.removeprefix("gold."))
-    record_direct_download(release=gold_release, file=gold_format.file_name, actor=person_of(request))
+    record_direct_download(release=gold_release, file=gold_format.file_name, actor=person)
     lines = (line.encode() for line in export_lines(gold_release, gold_format))
     answer = StreamingHttpResponse(lines, content_type=gold_format.content_type)
     return as_attachment(answer, f"{name}.{gold_format.name}")

@@ -22,6 +22,7 @@ from benchmark.domain.judges.prompts import (
 )
 from benchmark.domain.llm_client import MAX_CONCURRENCY, find_key
 from benchmark.domain.llm_client.settings import SYSTEM, check_settings
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.models import Judge, JudgeRun, JudgeTemplate
 from benchmark.selectors.judges.judges import find_latest_template
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
@@ -58,7 +59,12 @@ def save_template(
         raise Conflict(
             N_("Somebody else has just saved version {number}; look at it and save again."), number=number
         ) from error
-    record(actor=actor, verb="save_judge_template", target=f"guideline:{guideline.name}", number=number)
+    record(
+        actor=actor,
+        verb=BenchmarkVerb.SAVE_JUDGE_TEMPLATE,
+        target=f"guideline:{guideline.name}",
+        number=number,
+    )
     return made
 
 
@@ -105,7 +111,13 @@ def create_judge(
         settings=_check_generation(settings or {}, endpoint),
         created_by=actor,
     )
-    record(actor=actor, verb="create_judge", target=f"judge:{name}", endpoint=endpoint, model=served_model)
+    record(
+        actor=actor,
+        verb=BenchmarkVerb.CREATE_JUDGE,
+        target=f"judge:{name}",
+        endpoint=endpoint,
+        model=served_model,
+    )
     return judge
 
 
@@ -191,7 +203,7 @@ def resume_judging(judging: JudgeRun, *, actor: Person | None = None, send: bool
     locked.save(update_fields=["job"])
     record(
         actor=actor,
-        verb=KIND,
+        verb=BenchmarkVerb.get(KIND),
         target=f"judge:{locked.judge.name}",
         dataset=locked.dataset.name,
         judging=locked.pk,

@@ -33,6 +33,7 @@ from benchmark.domain.judges.prompts import (
     find_scale_value,
     parse_probabilities,
 )
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.models import Judge, JudgeLabel
 from benchmark.selectors.leaderboards.runs import get_collection
 from benchmark.services.judges.judges import insert_judge
@@ -156,7 +157,12 @@ def _store_records(
         collection=into.collection.name,
     )
     if new:
-        record(actor=actor, verb="import_judge_labels", target=f"judge:{judge.name}", **report.as_json())
+        record(
+            actor=actor,
+            verb=BenchmarkVerb.IMPORT_JUDGE_LABELS,
+            target=f"judge:{judge.name}",
+            **report.as_json(),
+        )
     return report
 
 

@@ -30,6 +30,7 @@ from annotation.models import (
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.models import BenchmarkRun, Retraining
 from benchmark.selectors.leaderboards.freshness import Freshness, compute_freshness, list_added_models
 from benchmark.selectors.leaderboards.runs import (
@@ -91,7 +92,13 @@ def create_run(
         kind=KIND, payload={"run": run.pk}, title=name, actor=actor, depends_on=depends_on, send=send
     )
     run.save(update_fields=["job"])
-    record(actor=actor, verb="create_run", target=f"run:{name}", scorer=scorer.name, dataset=dataset.name)
+    record(
+        actor=actor,
+        verb=BenchmarkVerb.CREATE_RUN,
+        target=f"run:{name}",
+        scorer=scorer.name,
+        dataset=dataset.name,
+    )
     return run
 
 
@@ -259,7 +266,7 @@ def retrain(
     boards = [board.name for board in plan.boards]
     record(
         actor=actor,
-        verb="retrain",
+        verb=BenchmarkVerb.RETRAIN,
         target=f"release:{release.name}",
         scorer=scorer.name,
         runs=len(boards),

@@ -34,6 +34,7 @@ from benchmark.domain.llm_client import (
     send_requests,
 )
 from benchmark.domain.llm_client.settings import build_question, select_parameters
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.domain.workbench.campaigns import check_levels
 from benchmark.models import (
     Attempt,
@@ -111,7 +112,7 @@ def ask_targets(
     if due:
         record(
             actor=person,
-            verb="ask_targets",
+            verb=BenchmarkVerb.ASK_TARGETS,
             target=f"proposal:{proposal.pk}",
             campaign=campaign.name,
             places=sorted(target.place for target in due),

@@ -14,6 +14,7 @@ from annotation.models import Batch, Person, Response, ResultOpening
 from annotation.selectors.access import sealed_batches
 from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.models import Campaign, CampaignMember
 from benchmark.selectors.workbench.proposals import iterate_accepted_answers
 from benchmark.selectors.workbench.report import list_campaign_batches
@@ -45,7 +46,12 @@ def make_responses(*, campaign: Campaign, actor: Person | None = None) -> int:
         )
     Response.objects.bulk_create(new.values())
     if new:
-        record(actor=actor, verb="make_responses", target=f"campaign:{campaign.name}", responses=len(new))
+        record(
+            actor=actor,
+            verb=BenchmarkVerb.MAKE_RESPONSES,
+            target=f"campaign:{campaign.name}",
+            responses=len(new),
+        )
     return len(new)
 
 

@@ -18,6 +18,7 @@ from annotation.services.audit import record
 from annotation.services.sharing import refuse_borrowed
 from benchmark.domain.llm_client import check_endpoint, find_key
 from benchmark.domain.llm_client.settings import check_settings
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.domain.workbench.campaigns import (
     CampaignSpec,
     QuotaSpec,
@@ -93,7 +94,7 @@ def create_campaign(spec: CampaignSpec, *, actor: Person | None = None, send: bo
     enqueue_embedding(campaign, actor=actor, send=send)
     record(
         actor=actor,
-        verb="create_campaign",
+        verb=BenchmarkVerb.CREATE_CAMPAIGN,
         target=f"campaign:{campaign.name}",
         dataset=dataset.name,
         guideline=str(guideline),
@@ -170,7 +171,7 @@ def set_state(*, campaign: Campaign, state: str, actor: Person | None = None) ->
         )
     locked.state = state
     locked.save(update_fields=["state"])
-    record(actor=actor, verb="set_campaign_state", target=f"campaign:{locked.name}", state=state)
+    record(actor=actor, verb=BenchmarkVerb.SET_CAMPAIGN_STATE, target=f"campaign:{locked.name}", state=state)
     return locked
 
 
@@ -190,7 +191,7 @@ def add_members(
     new = _add_members(locked, role, people)
     record(
         actor=actor,
-        verb="add_campaign_members",
+        verb=BenchmarkVerb.ADD_CAMPAIGN_MEMBERS,
         target=f"campaign:{locked.name}",
         role=role,
         people=[person.username for person in people],
@@ -230,7 +231,7 @@ def remove_member(*, campaign: Campaign, role: str, person: Person, actor: Perso
         raise NotFound(N_("{name} has no such role in this campaign."), name=str(person))
     record(
         actor=actor,
-        verb="remove_campaign_member",
+        verb=BenchmarkVerb.REMOVE_CAMPAIGN_MEMBER,
         target=f"campaign:{campaign.name}",
         role=role,
         person=person.username,
@@ -244,7 +245,7 @@ def join_campaign(*, campaign: Campaign, person: Person) -> None:
         campaign=campaign, person=person, role=CampaignMember.Role.AUTHOR, active=True
     )
     if members.filter(joined_at=None).update(joined_at=timezone.now()):
-        record(actor=person, verb="join_campaign", target=f"campaign:{campaign.name}")
+        record(actor=person, verb=BenchmarkVerb.JOIN_CAMPAIGN, target=f"campaign:{campaign.name}")
 
 
 @transaction.atomic
@@ -261,7 +262,10 @@ def set_quota(*, campaign: Campaign, quota: QuotaSpec, actor: Person | None = No
         defaults={"wanted": built.wanted, "per_person": built.per_person},
     )
     record(
-        actor=actor, verb="set_quota", target=f"campaign:{locked.name}", **quota.model_dump(exclude_none=True)
+        actor=actor,
+        verb=BenchmarkVerb.SET_QUOTA,
+        target=f"campaign:{locked.name}",
+        **quota.model_dump(exclude_none=True),
     )
     return stored
 
@@ -316,7 +320,13 @@ def save_method(
     if archived != (method.archived_at is not None):
         method.archived_at = timezone.now() if archived else None
     method.save()
-    record(actor=actor, verb="save_attack_method", target=f"attack_method:{name}", archived=archived, **texts)
+    record(
+        actor=actor,
+        verb=BenchmarkVerb.SAVE_ATTACK_METHOD,
+        target=f"attack_method:{name}",
+        archived=archived,
+        **texts,
+    )
     return method
 
 

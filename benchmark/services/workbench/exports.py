@@ -19,6 +19,7 @@ from annotation.domain.releases.pseudonyms import assign_pseudonyms
 from annotation.models import Person
 from annotation.selectors.access import may
 from annotation.services.audit import record
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.domain.workbench.campaigns import Classification
 from benchmark.models import Attempt, Campaign, CampaignMember, Proposal, ProposalRevision, Review
 from benchmark.selectors.workbench.bench import may_read_predictions
@@ -52,7 +53,7 @@ def iterate_lines(
     _refuse_reader(campaign, reader, names=names)
     record(
         actor=reader,
-        verb="export_campaign",
+        verb=BenchmarkVerb.EXPORT_CAMPAIGN,
         target=f"campaign:{campaign.name}",
         format=format_name,
         names=names,

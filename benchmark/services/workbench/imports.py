@@ -25,6 +25,7 @@ from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.imports.run import lock_dataset
 from annotation.services.people.people import add_person
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.domain.workbench.campaigns import MALICE, Classification
 from benchmark.domain.workbench.duplicates import compute_exact_digest
 from benchmark.domain.workbench.formats import ProposalRecord, build_reader, check_known, list_known
@@ -142,7 +143,7 @@ def import_proposals(
             enqueue_embedding(locked, actor=actor)
             record(
                 actor=actor,
-                verb="import_proposals",
+                verb=BenchmarkVerb.IMPORT_PROPOSALS,
                 target=f"campaign:{locked.name}",
                 reviewed_elsewhere=accepted,
                 **{key: value for key, value in report.to_json().items() if key != "notes"},
@@ -330,7 +331,7 @@ class _ProposalIntake:
         self._report.near[nearness] += bool(nearness)
         record(
             actor=self._actor,
-            verb="import_proposal",
+            verb=BenchmarkVerb.IMPORT_PROPOSAL,
             target=f"proposal:{stored.pk}",
             campaign=self._campaign.name,
             author=author.username,

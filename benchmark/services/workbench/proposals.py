@@ -19,6 +19,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, Conflict, Forbidden, NotFound, TooLate, Unprocessable
 from annotation.models import Person
 from annotation.services.audit import record
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.domain.workbench.campaigns import (
     MALICE,
     MAX_REASON_CHARACTERS,
@@ -110,7 +111,7 @@ def discard_proposal(*, proposal_id: UUID, person: Person) -> None:
         raise Conflict(
             N_("Targets were asked with this text; it stays in the campaign, and you need not submit it.")
         )
-    record(actor=person, verb="discard_proposal", target=f"proposal:{proposal.pk}")
+    record(actor=person, verb=BenchmarkVerb.DISCARD_PROPOSAL, target=f"proposal:{proposal.pk}")
     proposal.delete()
 
 
@@ -160,7 +161,7 @@ def submit_proposal(
     enqueue_embedding(campaign)  # the row of the job does not say who wrote it
     record(
         actor=person,
-        verb="submit_proposal",
+        verb=BenchmarkVerb.SUBMIT_PROPOSAL,
         target=f"proposal:{proposal.pk}",
         campaign=campaign.name,
         revision=revision.number,

@@ -19,6 +19,7 @@ from annotation.domain.datasets import prompt_key
 from annotation.models import Person, Prompt
 from annotation.models.sql.counts import add_exposure
 from annotation.services.audit import record
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.domain.workbench.campaigns import MAX_REASON_CHARACTERS, Classification, check_classification
 from benchmark.domain.workbench.duplicates import compute_bands
 from benchmark.models import (
@@ -102,7 +103,7 @@ def _expire_claims(revision: ProposalRevision, slot: int) -> None:
         revision=revision, slot=slot, decision="", lease_expires__lte=timezone.now(), ended_at=None
     )
     for review in expired.select_for_update(of=("self",), skip_locked=True).select_related("reviewer"):
-        _end_claim(review, "expire_review", None)
+        _end_claim(review, BenchmarkVerb.EXPIRE_REVIEW, None)
 
 
 @transaction.atomic
@@ -111,10 +112,10 @@ def release_review(*, review_id: UUID, person: Person) -> None:
     review = _lock_own_review(review_id, person)
     if review.decision:
         raise Conflict(N_("You decided this proposal already."))
-    _end_claim(review, "release_review", person)
+    _end_claim(review, BenchmarkVerb.RELEASE_REVIEW, person)
 
 
-def _end_claim(review: Review, verb: str, actor: Person | None) -> None:
+def _end_claim(review: Review, verb: BenchmarkVerb, actor: Person | None) -> None:
     """Free the slot. A judgement stays: its reviewer may not claim this revision again (a constraint)."""
     record(
         actor=actor,
@@ -195,7 +196,7 @@ def decide_proposal(
     proposal.save()
     record(
         actor=person,
-        verb="review_proposal",
+        verb=BenchmarkVerb.REVIEW_PROPOSAL,
         target=f"proposal:{proposal.pk}",
         campaign=campaign.name,
         slot=review.slot,

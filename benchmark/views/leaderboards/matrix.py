@@ -18,6 +18,7 @@ from annotation.core.charts import chart_url
 from annotation.core.formatting import UNDEFINED, format_decimal, format_interval
 from annotation.core.http import as_attachment
 from annotation.domain.permissions import READ_BOARDS
+from annotation.services.audit import record_file
 from annotation.views.access import act_required, person_of
 from benchmark.domain.correlations import MIN_MODELS
 from benchmark.domain.leaderboards.matrix import MIN_CORRELATED, BoardCorrelation, MatrixNumber, order_models
@@ -89,6 +90,7 @@ def matrix(request: HttpRequest) -> HttpResponseBase:
     stated = {name: request.GET.get(name, "") for name in CHOICES}
     board_matrix = build_matrix(person_of(request), stated["metric"])
     if "json" in request.GET:
+        record_file(actor=person_of(request), target="page:board-matrix", file="boards.json")
         return as_attachment(JsonResponse(board_matrix.to_json()), "boards.json")
     return _render_page(request, board_matrix, stated)
 

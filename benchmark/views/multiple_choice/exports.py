@@ -16,7 +16,8 @@ from django.views.decorators.http import require_GET
 from annotation.core.http import as_attachment
 from annotation.domain.permissions import READ_BOARDS
 from annotation.domain.releases.gold_file import csv_cell
-from annotation.views.access import act_required
+from annotation.services.audit import record_file
+from annotation.views.access import act_required, person_of
 from benchmark.selectors.multiple_choice.reports import ChoiceReportResult, result_to_json
 from benchmark.services.multiple_choice import compute_result
 from benchmark.views.multiple_choice.reports import get_open_report, read_rule
@@ -51,6 +52,7 @@ def export(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     if kind not in ("csv", "json", "answers"):
         raise Http404
     result = compute_result(report, read_rule(request, report))
+    record_file(actor=person_of(request), target=f"choice_report:{report.name}", file=kind)
     if kind == "json":
         text = json.dumps(result_to_json(result), ensure_ascii=False, indent=1)
         return as_attachment(HttpResponse(text, content_type="application/json"), f"{report.name}.json")

@@ -20,6 +20,7 @@ from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
 from annotation.services.batches.draws import record_draw
 from scoring.domain.calibration import DEFAULT_COVERAGE
+from scoring.domain.verbs import ScoringVerb
 from scoring.models import Scorer
 from scoring.selectors.predictions import find_abstentions
 from scoring.selectors.scorers import get_latest_guideline
@@ -98,7 +99,7 @@ def create_abstained_batch(
         record_draw(batch, _list_strata(batch, drawn, unsure, pool))
     record(
         actor=actor,
-        verb="batch_of_abstained",
+        verb=ScoringVerb.BATCH_OF_ABSTAINED,
         target=f"batch:{name}",
         scorer=scorer.name,
         coverage=coverage,

@@ -18,6 +18,7 @@ from scoring.backbones.registry import load
 from scoring.domain.backbone import FittedScorer
 from scoring.domain.training_data import Example
 from scoring.domain.training_data import Prediction as Predicted
+from scoring.domain.verbs import ScoringVerb
 from scoring.models import Prediction, Scorer
 from scoring.selectors.training import (
     OutOfFoldPredictions,
@@ -194,7 +195,9 @@ def create_scoring(
     payload = {"scorer": scorer.pk, "dataset": dataset.pk, "models": [model.pk for model in models]}
     title = f"{scorer.name}: {dataset.name}"
     job = jobs.enqueue(kind=SCORE, payload=payload, title=title, actor=actor, send=send)
-    record(actor=actor, verb="score_responses", target=f"scorer:{scorer.name}", dataset=dataset.name)
+    record(
+        actor=actor, verb=ScoringVerb.SCORE_RESPONSES, target=f"scorer:{scorer.name}", dataset=dataset.name
+    )
     return job
 
 

@@ -23,6 +23,7 @@ from annotation.services.audit import record
 from scoring.domain.calibration import DEFAULT_COVERAGE, find_card_threshold, level_set
 from scoring.domain.training_data import Distribution, Example, level_name, transcript
 from scoring.domain.training_data import Prediction as Predicted
+from scoring.domain.verbs import ScoringVerb
 from scoring.models import PredictionRequest, Scorer
 from scoring.selectors.predictions import check_may_predict
 from scoring.selectors.scorers import select_scorers
@@ -66,7 +67,9 @@ def request_predictions(
     prediction_request = PredictionRequest.objects.create(
         scorer=scorer, job=job, items=[item.to_json() for item in items], created_by=actor
     )
-    record(actor=actor, verb="request_predictions", target=f"scorer:{scorer.name}", items=len(items))
+    record(
+        actor=actor, verb=ScoringVerb.REQUEST_PREDICTIONS, target=f"scorer:{scorer.name}", items=len(items)
+    )
     return prediction_request
 
 

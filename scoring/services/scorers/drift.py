@@ -12,6 +12,7 @@ from annotation.selectors.access import refuse_sealed_gold, sealed_datasets
 from annotation.services import jobs
 from annotation.services.audit import record
 from scoring.domain import drift
+from scoring.domain.verbs import ScoringVerb
 from scoring.models import Scorer
 from scoring.selectors.scorers import DRIFT, select_scorers
 from scoring.selectors.training import TrainingSet, build_example, build_training_set
@@ -46,7 +47,7 @@ def check_drift(
     payload = {"scorer": scorer.pk, "model": model.pk, "dataset": None if dataset is None else dataset.pk}
     # A job's title is shown to whoever sees the job; whose responses they are is not for everybody.
     job = jobs.enqueue(kind=DRIFT, payload=payload, title=scorer.name, actor=actor, send=send)
-    record(actor=actor, verb="check_drift", target=f"scorer:{scorer.name}", model=model.name)
+    record(actor=actor, verb=ScoringVerb.CHECK_DRIFT, target=f"scorer:{scorer.name}", model=model.name)
     return job
 
 

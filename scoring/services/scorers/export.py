@@ -22,6 +22,7 @@ from annotation.models import Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.services.audit import record
 from scoring.backbones.folder import has_fingerprint, read_card
+from scoring.domain.verbs import ScoringVerb
 from scoring.models import Scorer
 from scoring.selectors.gate import describe_promotion
 from scoring.selectors.training import check_weights
@@ -123,7 +124,7 @@ def export_scorer(*, scorer: Scorer, folder: str | Path, actor: Person | None = 
         raise InputError(
             N_("this cannot be written: {why}."), path=str(error.filename or target), why=error.strerror
         ) from error
-    record(actor=actor, verb="export_scorer", target=f"scorer:{scorer.name}")
+    record(actor=actor, verb=ScoringVerb.EXPORT_SCORER, target=f"scorer:{scorer.name}")
     return ScorerExport(target, names)
 
 
@@ -133,7 +134,7 @@ def list_download_files(*, scorer: Scorer, actor: Person) -> list[ZipMember]:
     check_weights(scorer.weights_folder, scorer.weights_sha256)
     folder = _store_texts(scorer, actor)
     texts = [(path.name, path) for path in sorted(folder.iterdir())]
-    record(actor=actor, verb="export_scorer", target=f"scorer:{scorer.name}", file="*")
+    record(actor=actor, verb=ScoringVerb.EXPORT_SCORER, target=f"scorer:{scorer.name}", file="*")
     return [
         ZipMember(f"{scorer.name}/{name}", path, path.stat().st_size, _compute_crc32(path))
         for name, path in [*texts, *_list_weight_files(scorer)]

@@ -22,6 +22,7 @@ from annotation.selectors.access import may, refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
 from scoring.domain.gate import MARGIN, MAX_MARGIN, MIN_MARGIN, VERSION
+from scoring.domain.verbs import ScoringVerb
 from scoring.models import GateAttempt, Promotion, Scorer
 from scoring.selectors.regression_cases import must_fail_items
 from scoring.selectors.scorers import (
@@ -68,7 +69,13 @@ def promote(
         raise Conflict(N_("{scorer} is being judged now."), scorer=scorer.name)
     payload = {"scorer": scorer.pk, "margin": margin, "reason": stated}
     job = jobs.enqueue(kind=JUDGE, payload=payload, title=scorer.name, actor=actor, send=send)
-    record(actor=actor, verb="judge_scorer", target=f"scorer:{scorer.name}", guideline=name, margin=margin)
+    record(
+        actor=actor,
+        verb=ScoringVerb.JUDGE_SCORER,
+        target=f"scorer:{scorer.name}",
+        guideline=name,
+        margin=margin,
+    )
     return job
 
 
@@ -156,7 +163,7 @@ def _store_attempt(scorer: Scorer, job: Job) -> None:
 def _record_decision(scorer: Scorer, result: dict[str, Any], actor: Person | None) -> None:
     record(
         actor=actor,
-        verb="promote_scorer" if result["promoted"] else "refuse_scorer",
+        verb=ScoringVerb.PROMOTE_SCORER if result["promoted"] else ScoringVerb.REFUSE_SCORER,
         target=f"scorer:{scorer.name}",
         guideline=scorer.guideline.name,
         against=result["against"],
@@ -278,7 +285,7 @@ def roll_back(*, guideline_name: str, number: int | None = None, actor: Person |
     promotion = _store_promotion(previous, last, Promotion.Kind.BACK, {}, actor)
     record(
         actor=actor,
-        verb="go_back_to_scorer",
+        verb=ScoringVerb.GO_BACK_TO_SCORER,
         target=f"scorer:{previous.name}",
         guideline=guideline_name,
         instead_of=last.scorer.name,

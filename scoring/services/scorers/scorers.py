@@ -20,6 +20,7 @@ from scoring.backbones.registry import choose_backbone
 from scoring.domain.evaluation.soft_labels import DISTRIBUTION
 from scoring.domain.spec import Spec
 from scoring.domain.training_spec import LEAVE_ONE_MODEL_OUT, TrainingSpec
+from scoring.domain.verbs import ScoringVerb
 from scoring.models import Scorer
 from scoring.selectors.training import get_release_guideline
 from scoring.services.predictions.predictions import check_ready
@@ -90,7 +91,7 @@ def create_scorer(
     scorer.save(update_fields=["job"])
     record(
         actor=actor,
-        verb="create_scorer",
+        verb=ScoringVerb.CREATE_SCORER,
         target=f"scorer:{scorer.name}",
         release=release.name,
         backbone=backbone.title,

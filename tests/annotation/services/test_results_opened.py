@@ -27,7 +27,7 @@ from annotation.services.batches.batches import confirm_closing, create_batch, s
 from annotation.services.batches.members import join_batch, set_member_active
 from annotation.services.people.people import add_person, set_roles
 from annotation.services.releases import cut_release
-from tests.support import FormerApps, label_next, make_corpus
+from tests.support import FormerApps, date_event, label_next, make_corpus
 
 pytestmark = pytest.mark.django_db
 
@@ -190,10 +190,6 @@ def presume() -> None:
     filled.presume(FormerApps(), SimpleNamespace(connection=connection))
 
 
-def at(event: AuditEvent, when: timedelta) -> None:
-    AuditEvent.objects.filter(pk=event.pk).update(at=timezone.now() - when)
-
-
 def test_of_the_time_before_whoever_had_the_role_is_presumed_to_have_read(labelled: Batch, shen: Person):
     mo, yu, an = (add_person(name=name, roles=["annotator"]) for name in ("mo", "yu", "an"))
     labelled.assignments.update(submitted_at=timezone.now() - timedelta(days=5))
@@ -202,11 +198,10 @@ def test_of_the_time_before_whoever_had_the_role_is_presumed_to_have_read(labell
         *((yu, ["researcher"], 9), (yu, ["annotator"], 7)),  # before there was
     ):
         set_roles(person=person_name, roles=roles)
-        at(
-            AuditEvent.objects.filter(target=f"person:{person_name.username}").latest("pk"),
-            timedelta(days=days),
-        )
-    AuditEvent.objects.filter(verb="add_person").update(at=timezone.now() - timedelta(days=20))
+        event = AuditEvent.objects.filter(target=f"person:{person_name.username}").latest("pk")
+        date_event(event, timezone.now() - timedelta(days=days))
+    for event in AuditEvent.objects.filter(verb="add_person"):
+        date_event(event, timezone.now() - timedelta(days=20))
     presume()
     opened = {
         result_opening.person.username: result_opening

@@ -24,6 +24,7 @@ from annotation.core.text_templates import join_sentences, render_text
 from annotation.domain.permissions import READ_BOARDS
 from annotation.domain.releases.gold_file import csv_cell
 from annotation.models import Person
+from annotation.services.audit import record_file
 from annotation.views.access import act_required, person_of
 from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.models import BenchmarkRun
@@ -69,6 +70,8 @@ def export(request: HttpRequest, name: str) -> HttpResponseBase:
     refuse_sealed_run(reader, run)
     get_finished_board(run)
     kind = choose(request.GET.get("format", ""), FORMATS)
+    if kind != "report":
+        record_file(actor=reader, target=f"run:{run.name}", file=f"{run.name}.{kind}")
     if kind == "csv":
         return as_attachment(
             HttpResponse(board_to_csv(run, reader), content_type="text/csv; charset=utf-8"), f"{run.name}.csv"

@@ -1,0 +1,188 @@
+"""Whether the audit trail is as it was sealed (docs/decisions/audit-chain.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
+
+from annotation.core.errors import N_
+from annotation.domain.audit import GENESIS, chain_events
+from annotation.models import AuditEvent, AuditSeal
+from annotation.models.sql.audit import list_unguarded_tables
+
+BLOCK = 5000
+SEALED_WITHIN = timedelta(minutes=15)
+"""After so long an event that is not sealed is a problem: no beat, or no worker, runs."""
+MAX_PROBLEMS = 20
+
+
+@dataclass(frozen=True)
+class ChainProblem:
+    """``template.format(**params)`` is the sentence in English; ``event`` is the id of the event that it is about."""
+
+    code: str
+    template: str
+    params: dict[str, Any] = field(default_factory=dict)
+    event: int | None = None
+
+    def __str__(self) -> str:
+        return self.template.format(**self.params)
+
+
+@dataclass(frozen=True)
+class ChainHead:
+    """The last seal. Kept elsewhere, it shows later that nothing up to it was taken away or written anew."""
+
+    position: int
+    digest: str
+    event: int
+    sealed_at: datetime
+
+
+@dataclass(frozen=True)
+class ChainReport:
+    """``head`` is None where nothing is sealed yet; ``unsealed`` is the number of events that wait for their seal."""
+
+    events: int
+    sealed: int
+    unsealed: int
+    head: ChainHead | None
+    problems: tuple[ChainProblem, ...]
+
+
+def find_last_seal(seals: QuerySet[AuditSeal]) -> AuditSeal | None:
+    return seals.order_by("-position").first()
+
+
+def find_head() -> ChainHead | None:
+    seal = find_last_seal(AuditSeal.objects.all())
+    if seal is None:
+        return None
+    return ChainHead(seal.position, bytes(seal.digest).hex(), seal.event_id, seal.sealed_at)
+
+
+def verify_trail(
+    *, head: tuple[int, str] | None = None, progress: Callable[[int], object] = lambda _number: None
+) -> ChainReport:
+    """Compute the whole chain again. ``head``: the position and hash of a head that was kept elsewhere.
+
+    It reads block by block what is there when it begins; ``progress`` is called with the number of events of each.
+    """
+    newest = find_head()
+    problems = [_build_guard_problem(table) for table in list_unguarded_tables()]
+    if newest is not None:
+        problems += _verify_seals(newest.position, progress)
+    problems += _verify_head(head)
+    sealed = Exists(AuditSeal.objects.filter(event=OuterRef("pk")))
+    unsealed = AuditEvent.objects.filter(~sealed)
+    late = unsealed.filter(at__lt=timezone.now() - SEALED_WITHIN).count()
+    if late:
+        problems.append(
+            ChainProblem(
+                "unsealed",
+                N_(
+                    "{number} events of the audit trail have waited for their seal for longer than {minutes} minutes:"
+                    " start beat and a worker, or run manage.py audit_trail --seal."
+                ),
+                {"number": late, "minutes": SEALED_WITHIN.seconds // 60},
+            )
+        )
+    return ChainReport(
+        events=AuditEvent.objects.count(),
+        sealed=AuditSeal.objects.count(),
+        unsealed=unsealed.count(),
+        head=newest,
+        problems=tuple(problems[:MAX_PROBLEMS]),
+    )
+
+
+def list_trail_problems() -> list[ChainProblem]:
+    """What is wrong with the audit trail: nothing, where nobody changed it and it is sealed."""
+    return list(verify_trail().problems)
+
+
+def _verify_seals(last: int, progress: Callable[[int], object]) -> Iterator[ChainProblem]:
+    """After each fault it goes on from the hash that is stored, so that each changed event is named alone."""
+    previous, expected = GENESIS, 1
+    for start in range(0, last, BLOCK):
+        seals = list(
+            AuditSeal.objects.filter(position__gt=start, position__lte=min(start + BLOCK, last)).order_by(
+                "position"
+            )
+        )
+        events = AuditEvent.objects.in_bulk([seal.event_id for seal in seals])
+        for seal in seals:
+            stored = bytes(seal.digest)
+            event = events.get(seal.event_id)
+            if seal.position != expected:
+                yield _build_gap_problem(expected, seal.position - 1)
+            elif event is None:
+                yield ChainProblem(
+                    "event_removed",
+                    N_("Event {event} of the audit trail was removed: its seal {position} is still there."),
+                    {"event": seal.event_id, "position": seal.position},
+                    seal.event_id,
+                )
+            elif next(iter(chain_events(previous, [event.content]))) != stored:
+                yield ChainProblem(
+                    "event_changed",
+                    N_(
+                        "Event {event} of the audit trail ({verb}, {target}) is not as it was when it was sealed on"
+                        " {day}: it, its seal {position} or the seal before was changed."
+                    ),
+                    {
+                        "event": seal.event_id,
+                        "verb": event.verb,
+                        "target": event.target,
+                        "day": f"{seal.sealed_at:%Y-%m-%d}",
+                        "position": seal.position,
+                    },
+                    seal.event_id,
+                )
+            previous, expected = stored, seal.position + 1
+        progress(len(seals))
+    if expected <= last:
+        yield _build_gap_problem(expected, last)
+
+
+def _verify_head(head: tuple[int, str] | None) -> list[ChainProblem]:
+    if head is None:
+        return []
+    position, digest = head
+    seal = AuditSeal.objects.filter(position=position).first()
+    if seal is not None and bytes(seal.digest).hex() == digest.lower():
+        return []
+    return [
+        ChainProblem(
+            "head",
+            N_(
+                "The audit trail does not have the hash {digest} at position {position}: it was cut off or written anew"
+                " since that head was kept, or the head is of another site."
+            ),
+            {"digest": digest, "position": position},
+        )
+    ]
+
+
+def _build_gap_problem(first: int, last: int) -> ChainProblem:
+    return ChainProblem(
+        "seals_removed",
+        N_("The seals {first} to {last} of the audit trail were removed."),
+        {"first": first, "last": last},
+    )
+
+
+def _build_guard_problem(table: str) -> ChainProblem:
+    return ChainProblem(
+        "unguarded",
+        N_(
+            "The triggers that refuse changes of {table} are not there, or are turned off. Find out who did that; the"
+            " migration annotation 0055_audit_guard has their text."
+        ),
+        {"table": table},
+    )
