@@ -6,7 +6,7 @@ admin who annotates is blind like anybody else.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from allauth.account.models import EmailAddress
 from django import forms

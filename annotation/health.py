@@ -43,6 +43,7 @@ from annotation.core.health import (
 )
 from annotation.models import Export
 from annotation.models.sql.clock import read_clock
+from annotation.selectors.audit.chain import verify_trail
 from annotation.selectors.exports import get_export_folder
 from annotation.selectors.operations.queues import list_queues
 from annotation.selectors.operations.signs import BEAT, STALE_SECONDS, WORKER, list_signs
@@ -327,7 +328,7 @@ def check_workers() -> HealthResult:
 
 
 @register_check("queues", needs_database=True)
-def check_queues() -> CheckResult:
+def check_queues() -> HealthResult:
     """Whether a live worker takes from each."""
     queues = list_queues()
     untaken = [queue for queue in queues if not queue.workers]
@@ -341,7 +342,21 @@ def check_queues() -> CheckResult:
     return passed(N_("Jobs that wait: {number}."), number=sum(queue.waiting for queue in queues))
 
 
-@register_check("exports", needs_database=True, reads_files=True)
+@register_check("audit", needs_database=True, reads_all=True)
+def check_audit_trail() -> HealthResult:
+    """The whole chain of the audit trail, computed again."""
+    report = verify_trail()
+    if report.problems:
+        return fault(
+            N_("The audit trail has {number} problems. {first}"),
+            N_("docs/audit.md says what each means; python manage.py audit_trail --verify names all."),
+            number=len(report.problems),
+            first=str(report.problems[0]),
+        )
+    return passed(N_("{number} events are as they were sealed."), number=report.sealed)
+
+
+@register_check("exports", needs_database=True, reads_all=True)
 def check_exports() -> HealthResult:
     """Each file of each export that is kept, against the hash that was stored when it was written."""
     exports = Export.objects.filter(verified_at__isnull=False)

@@ -50,7 +50,7 @@ def check_encoders() -> HealthResult:
     return passed(N_("{number} folders with weights."), number=len(folders))
 
 
-@register_check("scorers", needs_database=True, reads_files=True)
+@register_check("scorers", needs_database=True, reads_all=True)
 def check_scorers() -> HealthResult:
     """The weights of each scorer that is ready, against the hash that was stored when it was registered."""
     faults, number = [], 0

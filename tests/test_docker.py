@@ -247,9 +247,7 @@ def test_the_commands_of_the_image_and_of_compose_make_a_site(
     site.must("chmod +x /usr/local/bin/assay")
     check_a_job_is_done(site, "sh /usr/local/bin/assay")
 
-    checks = {
-        name: services[name]["healthcheck"]["test"] for name in (*PROCESSES[1:], "broker", "database")
-    }
+    checks = {name: services[name]["healthcheck"]["test"] for name in (*PROCESSES[1:], "broker", "database")}
     for name, (kind, *words) in checks.items():
         script = words[0].replace("$$", "$") if kind == "CMD-SHELL" else shlex.join(words)
         ours = name in PROCESSES

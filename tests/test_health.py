@@ -95,7 +95,7 @@ def test_the_table_has_a_line_for_each_check_in_either_language():
         assert [line.split()[:2] for line in lines[:2]] == [[word, "database"], [word, "migrations"]]
 
 
-def test_what_reads_files_whole_is_left_out_of_a_quick_look():
+def test_what_reads_all_whole_is_left_out_of_a_quick_look():
     _code, checks = examine("--quick")
     assert {"exports", "scorers"} & set(checks) == set()
 

@@ -68,14 +68,14 @@ def fault(message: str, remedy: str, **params: Any) -> HealthResult:
 
 @dataclass(frozen=True)
 class Check:
-    """``needs_database``: it is not run where the database, or its tables, are not there. ``reads_files``: it reads all
-    of some files, which may take minutes.
+    """``needs_database``: it is not run where the database, or its tables, are not there. ``reads_all``: it reads
+    whole files or tables, which may take minutes.
     """
 
     name: str
     run: Callable[[], HealthResult]
     needs_database: bool
-    reads_files: bool
+    reads_all: bool
     readiness: Readiness
 
 
@@ -89,13 +89,13 @@ def register_check(
     name: str,
     *,
     needs_database: bool = False,
-    reads_files: bool = False,
+    reads_all: bool = False,
     readiness: Readiness = Readiness.NONE,
 ) -> Callable[[Callable[[], HealthResult]], Callable[[], HealthResult]]:
     """Put the function into the list; it returns the first fault that it sees, or the first warning."""
 
     def register(run: Callable[[], HealthResult]) -> Callable[[], HealthResult]:
-        CHECKS[name] = Check(name, run, needs_database, reads_files, readiness)
+        CHECKS[name] = Check(name, run, needs_database, reads_all, readiness)
         return run
 
     return register

@@ -25,6 +25,7 @@ register_kinds(
     TargetKind("job", N_("job {key}"), "annotation.Job", study="study"),
     TargetKind("page", N_("page {key}")),
     TargetKind("audit", N_("the audit trail")),
+    TargetKind("site", N_("the site")),
     TargetKind("admin", N_("{key}")),
 )
 
@@ -281,6 +282,11 @@ class AnnotationVerb(Verb):
     SET_STUDY_TITLE = "set_study_title", _site(N_("{actor} set the title of {target}"), "study")
     SET_CARE = "set_care", _site(N_("{actor} set {target}"), "care")
     CANCEL_JOB = "cancel_job", _site(N_("{actor} cancelled {target}"), "job")
+    RETRY_JOB = "retry_job", _site(N_("{actor} tried {target} again"), "job")
+    RESTORE_BACKUP = (
+        "restore_backup",
+        _site(N_("{target} was restored from a backup"), "site", is_of_site=True),
+    )
     ADMIN_ADD = "admin_add", _site(N_("{actor} added in the admin: {target}"), "admin", is_of_site=True)
     ADMIN_CHANGE = (
         "admin_change",

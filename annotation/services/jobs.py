@@ -292,7 +292,7 @@ def retry(*, job: Job, actor: Person | None = None) -> Job:
             N_("Job {job} is {state}; only a failed job is tried again."), job=locked.pk, state=locked.state
         )
     _queue_anew(locked)
-    record(actor=actor, verb="retry_job", target=f"job:{locked.pk}")
+    record(actor=actor, verb=AnnotationVerb.RETRY_JOB, target=f"job:{locked.pk}")
     transaction.on_commit(partial(_send_message, locked.pk, locked.kind))
     return locked
 

@@ -42,7 +42,7 @@ class Command(AssayCommand):
         selected = [
             check
             for check in checks
-            if (only is None or check.name in only) and not (quick and check.reads_files)
+            if (only is None or check.name in only) and not (quick and check.reads_all)
         ]
         results = [
             {

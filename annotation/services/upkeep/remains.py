@@ -14,9 +14,10 @@ from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import Conflict
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import AuditEvent, Batch, CacheEntry, Draft, Export, Import
 from annotation.selectors.exports import UNDER_WAY, get_export_folder
-from annotation.services.exports.downloads import DOWNLOAD, FOLDER, PART, discard_export
+from annotation.services.exports.downloads import FOLDER, PART, discard_export
 from annotation.services.imports.uploads import discard_upload
 from annotation.services.upkeep.clean_up import Remains, find_cutoff, list_old, measure
 
@@ -63,7 +64,9 @@ def clean_exports(remove: bool) -> Remains:
     cutoff = find_cutoff(settings.EXPORT_DAYS)
     if cutoff is None:
         return NOTHING
-    recent = AuditEvent.objects.filter(verb=DOWNLOAD, at__gte=cutoff).values_list("data__export", flat=True)
+    recent = AuditEvent.objects.filter(verb=AnnotationVerb.DOWNLOAD_EXPORT.value, at__gte=cutoff).values_list(
+        "data__export", flat=True
+    )
     exports = Export.objects.filter(verified_at__lt=cutoff).exclude(pk__in=list(recent))
     return _discard(
         list(exports),

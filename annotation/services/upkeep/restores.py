@@ -23,6 +23,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
 from annotation.core.errors import N_, AssayError, Conflict, InputError
+from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Person
 from annotation.models.sql import dumps
 from annotation.models.sql.dumps import DumpTable, Snapshot
@@ -46,7 +47,6 @@ from annotation.services.upkeep.table_files import hash_table, read_table
 HELD = N_(
     "It was held when a backup was restored (restore --hold-jobs): start it anew if it is still wanted."
 )
-RESTORED = "restore_backup"
 Migrations = set[tuple[str, str]]
 
 
@@ -96,7 +96,7 @@ def restore_backup(
     dumps.refresh_statistics()
     record(
         actor=None,
-        verb=RESTORED,
+        verb=AnnotationVerb.RESTORE_BACKUP,
         target="site",
         made_at=manifest.made_at,
         version=manifest.version,

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("annotation", "0053_malice_of_prompts"),
+        ("annotation", "0055_audit_guard"),
     ]
 
     operations = [
