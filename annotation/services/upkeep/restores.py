@@ -2,7 +2,7 @@
 
 The files are put beside their places first, the rows are stored in one transaction and read back, and only then do the
 files come into place and is the transaction committed. A restore that is killed leaves tables without rows, and a
-folder that the next try throws away.
+folder that the next try throws away; in the moment before the commit also files in their places, which it names.
 
 A backup of an earlier version goes into tables of that version, which are migrated on afterwards.
 """
@@ -52,8 +52,8 @@ Migrations = set[tuple[str, str]]
 
 @dataclass(frozen=True)
 class RestoredSite:
-    """``same_secret_key``: whether sessions, pseudonyms and links of before hold; ``migrated``: the backup was of an
-    earlier version.
+    """``same_secret_key``: whether pseudonyms and links of before hold; ``migrated``: the backup was of an earlier
+    version.
     """
 
     manifest: Manifest
