@@ -66,9 +66,7 @@ def check_settings() -> HealthResult:
     """What ``config/settings.py`` takes, and production should not have. It stops the start for what is worse."""
     errors = [message for message in checks.run_checks() if message.is_serious()]
     if errors:
-        return fault(
-            N_("Django refuses the settings: {why}"), N_("See docs/production.md."), why=errors[0].msg
-        )
+        return fault(N_("Django refuses the settings: {why}"), N_("Mend what it names."), why=errors[0].msg)
     if not settings.IS_PUBLIC:
         return passed(N_("For this machine alone: ALLOWED_HOSTS names loopback."))
     if not settings.HTTPS:
