@@ -40,7 +40,9 @@ def record_in_study(
 def record_view(*, actor: Person, verb: Verb, target: str, **data: Any) -> None:
     """As ``record``, of somebody who looks at something: once an hour for each person and target."""
     lately = timezone.now() - timedelta(minutes=VIEW_MINUTES)
-    earlier = AuditEvent.objects.filter(actor=actor, verb=verb.value, target=target, data=data, at__gte=lately)
+    earlier = AuditEvent.objects.filter(
+        actor=actor, verb=verb.value, target=target, data=data, at__gte=lately
+    )
     if not earlier.exists():
         record(actor=actor, verb=verb, target=target, **data)
 
