@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from annotation.core.errors import N_
 
@@ -140,13 +140,14 @@ def split_target(target: str) -> tuple[str, str]:
 
 # The chain (docs/decisions/audit-chain.md).
 
+CONTENT = ("id", "at", "actor", "verb", "target", "study", "address", "agent", "data")
+"""The columns that the hash of an event covers, in their order."""
 GENESIS = hashlib.sha256(b"assay audit chain 1").digest()
 """What stands before the first event."""
 
 
-@dataclass(frozen=True)
-class EventContent:
-    """What the hash of an event covers: all that is stored of it."""
+class EventContent(NamedTuple):
+    """What is stored of an event, in the order of ``CONTENT``."""
 
     id: int
     at: datetime

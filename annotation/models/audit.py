@@ -10,7 +10,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from annotation.core.request_origin import get_request_origin
-from annotation.domain.audit import EventContent, Verb
+from annotation.domain.audit import Verb
 from annotation.domain.formats.bundle import label_place
 from annotation.models.assignments import Assignment
 from annotation.models.batches import Batch
@@ -83,21 +83,6 @@ class AuditEvent(models.Model):
             data=data,
             address=origin.address[:MAX_ADDRESS_LENGTH],
             agent=origin.agent[:MAX_AGENT_LENGTH],
-        )
-
-    @property
-    def content(self) -> EventContent:
-        """What the hash of the event covers."""
-        return EventContent(
-            id=self.pk,
-            at=self.at,
-            actor=self.actor_id,
-            verb=self.verb,
-            target=self.target,
-            study=self.study_id,
-            address=self.address,
-            agent=self.agent,
-            data=self.data,
         )
 
 

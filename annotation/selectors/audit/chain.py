@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import N_
-from annotation.domain.audit import GENESIS, chain_events
+from annotation.domain.audit import CONTENT, GENESIS, EventContent, chain_events
 from annotation.models import AuditEvent, AuditSeal
 from annotation.models.sql.audit import list_unguarded_tables
 
@@ -115,7 +115,8 @@ def _verify_seals(last: int, progress: Callable[[int], object]) -> Iterator[Chai
                 "position"
             )
         )
-        events = AuditEvent.objects.in_bulk([seal.event_id for seal in seals])
+        rows = AuditEvent.objects.filter(pk__in=[seal.event_id for seal in seals]).values_list(*CONTENT)
+        events = {row[0]: EventContent(*row) for row in rows}
         for seal in seals:
             stored = bytes(seal.digest)
             event = events.get(seal.event_id)
@@ -124,11 +125,11 @@ def _verify_seals(last: int, progress: Callable[[int], object]) -> Iterator[Chai
             elif event is None:
                 yield ChainProblem(
                     "event_removed",
-                    N_("Event {event} of the audit trail was removed: its seal {position} is still there."),
+                    N_("Event {event} of the audit trail was removed: it has left its seal {position}."),
                     {"event": seal.event_id, "position": seal.position},
                     seal.event_id,
                 )
-            elif next(iter(chain_events(previous, [event.content]))) != stored:
+            elif next(iter(chain_events(previous, [event]))) != stored:
                 yield ChainProblem(
                     "event_changed",
                     N_(

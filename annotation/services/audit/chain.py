@@ -8,7 +8,7 @@ from datetime import timedelta
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef
 
-from annotation.domain.audit import GENESIS, chain_events
+from annotation.domain.audit import CONTENT, GENESIS, EventContent, chain_events
 from annotation.models import AuditEvent, AuditSeal
 from annotation.selectors.audit.chain import find_head, find_last_seal
 
@@ -43,13 +43,12 @@ def _seal_block(*, is_full: bool) -> int:
             floor = 0 if last is None or is_full else _find_floor(last.event_id)
             seals = AuditSeal.objects.filter(event=OuterRef("pk"), event__gte=floor)
             unsealed = AuditEvent.objects.filter(~Exists(seals), pk__gte=floor)
-            block = list(unsealed.order_by("pk")[:BLOCK])
+            rows = unsealed.order_by("pk").values_list(*CONTENT)[:BLOCK]
+            block = [EventContent(*row) for row in rows]
             position = 0 if last is None else last.position
-            digests = chain_events(
-                GENESIS if last is None else bytes(last.digest), (event.content for event in block)
-            )
+            digests = chain_events(GENESIS if last is None else bytes(last.digest), block)
             AuditSeal.objects.bulk_create(
-                AuditSeal(position=position + number, event=event, digest=digest)
+                AuditSeal(position=position + number, event_id=event.id, digest=digest)
                 for number, (event, digest) in enumerate(zip(block, digests, strict=True), 1)
             )
     except IntegrityError:  # two began the chain at the same moment
