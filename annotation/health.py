@@ -347,7 +347,7 @@ def check_audit_trail() -> HealthResult:
     if report.problems:
         return fault(
             N_("The audit trail has {number} problems. {first}"),
-            N_("docs/audit.md says what each means; python manage.py audit_trail --verify names all."),
+            N_("python manage.py audit_trail --verify names all of them."),
             number=len(report.problems),
             first=str(report.problems[0]),
         )

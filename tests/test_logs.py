@@ -24,9 +24,10 @@ from django.test import Client
 from django.urls import include, path
 
 from annotation.core.errors import AssayError
+from annotation.core.log_lines import LineFormatter
 from annotation.models import Job, Person
 from annotation.services import jobs
-from config.logs import JsonFormatter, LineFormatter, SecretsFilter
+from config.logs import JsonFormatter, SecretsFilter
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.django_db
