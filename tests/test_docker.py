@@ -247,7 +247,10 @@ def test_the_commands_of_the_image_and_of_compose_make_a_site(
     site.must("chmod +x /usr/local/bin/assay")
     check_a_job_is_done(site, "sh /usr/local/bin/assay")
 
-    checks = {name: services[name]["healthcheck"]["test"] for name in (*PROCESSES[1:], "broker", "database")}
+    asked = (*PROCESSES[1:], "broker", "database", "proxy")
+    checks = {name: services[name]["healthcheck"]["test"] for name in asked}
+    (of_the_image,) = [text for name, text in instructions() if name == "HEALTHCHECK"]
+    checks["web"] = json.loads("[" + of_the_image.partition("[")[2])
     for name, (kind, *words) in checks.items():
         script = words[0].replace("$$", "$") if kind == "CMD-SHELL" else shlex.join(words)
         ours = name in PROCESSES
