@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 from annotation.core.errors import N_
@@ -117,6 +118,7 @@ def list_verbs() -> list[Verb]:
     return [verb for app_verbs in Verb.__subclasses__() for verb in app_verbs]
 
 
+@lru_cache(maxsize=1000)
 def find_verb(value: str) -> Verb | None:
     """The verb of a stored event; None of one that this version does not know."""
     return next((verb for verb in list_verbs() if verb.value == value), None)

@@ -3,7 +3,7 @@
 Events of before get their address and browser out of their data, where they had them, and their study where it is
 known: of a batch, a dataset, a release or a task, and on a site of one study of whatever is of a study. Block by block
 in small transactions, each of which may be repeated: people can go on working meanwhile. An index keeps others from
-recording for as long as it takes to build, about a second for a million events.
+recording for as long as it takes to build, a few seconds for a million events.
 """
 
 from __future__ import annotations
