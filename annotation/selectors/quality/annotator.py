@@ -121,6 +121,8 @@ def measure_annotator(sheet: ComparisonTable, person: int) -> AnnotatorQuality:
 
 def _find_own_places(sheet: ComparisonTable, person: int) -> Ints:
     """(N,): the person's place in each unit."""
+    if not len(sheet.units):  # then there are no places among which the person's is
+        return np.zeros(0, dtype=np.int64)
     places: Ints = np.argmax(sheet.units.person == person, axis=1).astype(np.int64)
     return places
 

@@ -58,6 +58,8 @@ def test_every_tab_opens_before_there_is_anything_and_after(
     urls = {tab: f"{reverse('batch-quality', args=['first'])}?show={tab}" for tab in tabs}
     assert {manager.get(url).status_code for url in urls.values()} == {200}
     label_next(batch, lin, 1)
+    for name in ("lin", "chen", "zhou"):  # nobody has a task with all its labels yet
+        assert manager.get(reverse("batch-quality-person", args=["first", name])).status_code == 200
     label_next(batch, chen, 3)
     decide_next(batch, wu, 3)
     pages = {tab: manager.get(url).content.decode() for tab, url in urls.items()}
