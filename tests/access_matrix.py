@@ -50,6 +50,7 @@ REFUSED = frozenset({403, 404, 405})
 OF_THE_BATCH = frozenset({"api-next", "api-next-dispute", "work-batch", "work-ahead", "dispute-batch"})
 # What has a parameter and is of no study.
 OF_THE_SITE = (
+    "audit-file",
     "chart",
     "dispute-reason",
     "guideline",
