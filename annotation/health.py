@@ -66,7 +66,9 @@ def check_settings() -> HealthResult:
     """What ``config/settings.py`` takes, and production should not have. It stops the start for what is worse."""
     errors = [message for message in checks.run_checks() if message.is_serious()]
     if errors:
-        return fault(N_("Django refuses the settings: {why}"), N_("Mend what it names."), why=errors[0].msg)
+        return fault(
+            N_("Django refuses the settings: {why}"), N_("Correct what it names."), why=errors[0].msg
+        )
     if not settings.IS_PUBLIC:
         return passed(N_("For this machine alone: ALLOWED_HOSTS names loopback."))
     if not settings.HTTPS:
@@ -107,7 +109,7 @@ def check_database() -> HealthResult:
         connection.close()
         return fault(
             N_("It does not answer: {why}"),
-            N_("Start it, or mend DATABASE_URL."),
+            N_("Start it, or correct DATABASE_URL."),
             why=" ".join(str(error).split()),
         )
     version = ".".join(map(str, connection.get_database_version()))
@@ -275,7 +277,7 @@ def check_broker() -> HealthResult:
     except Exception as error:  # any broker's own kind of exception
         return fault(
             N_("It does not answer: {why}"),
-            N_("Start it, or mend CELERY_BROKER_URL. Jobs wait meanwhile; none is lost."),
+            N_("Start it, or correct CELERY_BROKER_URL. Jobs wait meanwhile; none is lost."),
             why=" ".join(str(error).split()),
         )
     address = urlsplit(settings.CELERY_BROKER_URL)

@@ -114,7 +114,7 @@ def run_checks(checks: Iterable[Check]) -> Iterator[tuple[Check, HealthResult]]:
         if check.needs_database and broken_base:
             yield (
                 check,
-                fault(N_("Not checked, for want of: {check}."), N_("Mend that first."), check=broken_base),
+                fault(N_("Not checked, for want of: {check}."), N_("Correct that first."), check=broken_base),
             )
             continue
         result = _run_check(check)
