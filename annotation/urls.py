@@ -9,9 +9,7 @@ from annotation.views import (
     datasets,
     exports,
     imports,
-    jobs,
     lists,
-    operations,
     reports,
     sharing,
     slate_sets,
@@ -23,6 +21,7 @@ from annotation.views.batches import batches, creation, members, study_plan, tas
 from annotation.views.batches import messages as batch_messages
 from annotation.views.gold_questions import gold_questions
 from annotation.views.guidelines import comparison, editing, guidelines, notes
+from annotation.views.jobs import jobs, operations
 from annotation.views.people import account, home, hours, invitations, people, studies
 from annotation.views.quality import page
 from annotation.views.releases import comparison as comparison_views

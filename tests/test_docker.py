@@ -111,8 +111,8 @@ def test_the_context_is_code_alone():
 
 
 def test_compose_takes_the_file_and_no_service_is_left_to_itself(services: dict[str, Any]):
-    ours, others = {"migrate", *PROCESSES, "certificate"}, {"database", "broker", "proxy"}
-    assert set(services) == ours | others
+    own, foreign = {"migrate", *PROCESSES, "certificate"}, {"database", "broker", "proxy"}
+    assert set(services) == own | foreign
     for name, service in services.items():
         assert int(service["mem_limit"]) > 0, name
         assert service["restart"] == ("no" if name in ONE_SHOT else "unless-stopped"), name
@@ -247,8 +247,8 @@ def test_the_commands_of_the_image_and_of_compose_make_a_site(
     site.must("chmod +x /usr/local/bin/assay")
     check_a_job_is_done(site, "sh /usr/local/bin/assay")
 
-    asked = (*PROCESSES[1:], "broker", "database", "proxy")
-    checks = {name: services[name]["healthcheck"]["test"] for name in asked}
+    checked = (*PROCESSES[1:], "broker", "database", "proxy")
+    checks = {name: services[name]["healthcheck"]["test"] for name in checked}
     (of_the_image,) = [text for name, text in instructions() if name == "HEALTHCHECK"]
     checks["web"] = json.loads("[" + of_the_image.partition("[")[2])
     for name, (kind, *words) in checks.items():

@@ -74,7 +74,7 @@ def operations_job(request: HttpRequest, job_id: int) -> HttpResponse:
 
 
 @act_required(OPERATE)
-@post_form("operations")
+@post_form("operations-job")
 def operations_job_retry(request: HttpRequest, job_id: int) -> HttpResponse:
     with limit_to_studies(None):
         jobs.retry(job=_get_job(request, job_id), actor=person_of(request))
@@ -82,7 +82,7 @@ def operations_job_retry(request: HttpRequest, job_id: int) -> HttpResponse:
 
 
 @act_required(OPERATE)
-@post_form("operations")
+@post_form("operations-job")
 def operations_job_cancel(request: HttpRequest, job_id: int) -> HttpResponse:
     with limit_to_studies(None):
         jobs.cancel(job=_get_job(request, job_id), actor=person_of(request))
