@@ -30,7 +30,17 @@ register_kinds(
 )
 
 # Rows of lists, which are archived and shared by one code (annotation/services/lists.py): as the models are named.
-LISTED = ("dataset", "batch", "goldrelease", "scorer", "benchmarkrun")
+LISTED = (
+    "dataset",
+    "batch",
+    "goldrelease",
+    "scorer",
+    "benchmarkrun",
+    "judge",
+    "publishedtable",
+    "choicereport",
+    "campaign",
+)
 
 
 def _account(sentence: str, *targets: str) -> Meaning:

@@ -23,6 +23,8 @@ register_kinds(
         study="dataset__study",
         page="dialogue-run",
     ),
+    TargetKind("publishedtable", N_("published table {key}")),
+    TargetKind("choicereport", N_("multiple-choice report {key}")),
     TargetKind("published", N_("published table {key}"), "benchmark.PublishedTable", study="study"),
     TargetKind(
         "choice_report", N_("report {key}"), "benchmark.ChoiceReport", "name", "study", "choice-report"
