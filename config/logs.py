@@ -11,6 +11,7 @@ from django.utils.functional import SimpleLazyObject, empty
 
 from annotation.core.log_context import get_logged_job, get_logged_request
 from annotation.core.log_lines import mask_secrets
+from annotation.core.request_origin import get_request_origin
 
 
 class SecretsFilter(logging.Filter):
@@ -49,18 +50,12 @@ def describe_context() -> dict[str, Any]:
     context = {
         "request_id": getattr(request, "request_id", None),
         "person": _find_person_id(request),
-        "address": _find_address(request),
+        "address": get_request_origin().address,
         "route": None if match is None else match.view_name,
         "method": request.method,
         "job": job,
     }
     return {name: value for name, value in context.items() if value is not None}
-
-
-def _find_address(request: Any) -> str:
-    from annotation.services.people.sign_ins import client_address  # models, which the settings may not load
-
-    return client_address(request)
 
 
 def _find_person_id(request: Any) -> int | None:

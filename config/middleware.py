@@ -30,10 +30,8 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.errors import NotFound as NothingFound
 from annotation.core.http import STUDY_PREFIX, enter_study
-from annotation.core.request_origin import RequestOrigin, set_request_origin
 from annotation.core.study_scope import limit_to_studies
 from annotation.selectors.studies import SAY_WHICH, locate
-from annotation.services.people.sign_ins import client_address
 from config.limits import cut_short_error, is_cut_short, is_statement_timeout, refuse, too_long_error
 
 # What no page uses. Copying a link needs the clipboard, which is therefore not denied.
@@ -53,18 +51,6 @@ DENIED = (
     "usb",
     "xr-spatial-tracking",
 )
-
-
-class RequestOriginMiddleware:
-    """What is written down of acts says from where they came (annotation/core/request_origin.py)."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        origin = RequestOrigin(client_address(request), request.headers.get("User-Agent", ""))
-        with set_request_origin(origin):
-            return self.get_response(request)
 
 
 class PermissionsPolicyMiddleware:

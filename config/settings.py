@@ -281,7 +281,6 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "config.operations.requests.RequestMiddleware",
     "config.middleware.StudyPrefixMiddleware",
-    "config.middleware.RequestOriginMiddleware",
     "config.limits.BodyLimit",
     "django.middleware.security.SecurityMiddleware",
     "config.middleware.PermissionsPolicyMiddleware",

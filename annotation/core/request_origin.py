@@ -1,6 +1,6 @@
 """From where the request under way came: its address and its browser, for what is written down of acts.
 
-A middleware sets it for each request (config/middleware.py). What no request caused, such as a job, has none.
+A middleware sets it for each request (config/operations/requests.py). What no request caused, such as a job, has none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Each request gets an id, is measured, and is what the lines of the log are about while it lasts."""
+"""Each request gets an id and is measured. While it lasts it is what the lines of the log are about, and what is written
+down of acts says from where it came.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from annotation.core.log_context import log_request
+from annotation.core.request_origin import RequestOrigin, set_request_origin
+from annotation.services.people.sign_ins import client_address
 from config.operations.health import EARLY_VIEWS
 from config.operations.metrics import observe_request
 
@@ -31,7 +35,8 @@ class RequestMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         start = time.perf_counter()
         request.request_id = request_id = choose_request_id(request)  # type: ignore[attr-defined]
-        with log_request(request):
+        origin = RequestOrigin(client_address(request), request.headers.get("User-Agent", ""))
+        with log_request(request), set_request_origin(origin):
             view = EARLY_VIEWS.get(request.path_info)
             response = self.get_response(request) if view is None else view(request)
         response.headers[HEADER] = request_id
