@@ -1,5 +1,5 @@
-"""Each request gets an id and is measured. While it lasts it is what the lines of the log are about, and what is written
-down of acts says from where it came.
+"""Each request gets an id and is measured. While it lasts it is what the lines of the log are about, and what is
+written down of acts says from where it came.
 """
 
 from __future__ import annotations
