@@ -77,11 +77,13 @@ def without_audit_guard() -> Iterator[None]:
     tables = ("annotation_auditevent", "annotation_auditseal")
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            if connection.in_atomic_block:
-                cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            # A table is altered only while none of its constraints waits to be checked.
+            check = "SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED"
+            cursor.execute(check)
             for table in tables:
                 cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
             yield
+            cursor.execute(check)
             for table in tables:
                 cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
             return
