@@ -175,8 +175,9 @@ def test_one_reviewer_in_several_windows_holds_one_review_and_decides_once() -> 
         + [partial(release_review, review_id=claimed.pk, person=zhou)] * 2
     )
     proposals = [each for each in outcomes if isinstance(each, Proposal)]
-    assert len({each.state for each in proposals}) == 1
-    assert len(proposals) == 3
+    assert len({each.state for each in proposals}) <= 1
+    # The decision that comes first holds, whoever repeats it; where the review was given back before it, none does.
+    assert len(proposals) == (3 if Review.objects.get(pk=claimed.pk).ended_at is None else 0)
     check_campaigns()
 
 
