@@ -9,8 +9,8 @@ class AnnotationConfig(AppConfig):
 
     def ready(self) -> None:
         from annotation.core.databases import adapt_to_pooler, watch_statements
-        from annotation.services.people import tokens
+        from annotation.services.people.token_signals import connect_signals
 
-        tokens.connect_signals()
+        connect_signals()
         connection_created.connect(adapt_to_pooler)
         connection_created.connect(watch_statements)

@@ -41,12 +41,13 @@ from annotation.core.health import (
     register_check,
     warning,
 )
+from annotation.core.signs import BEAT, WORKER
 from annotation.models import Export
 from annotation.models.sql.clock import read_clock
 from annotation.selectors.audit.chain import verify_trail
 from annotation.selectors.exports import get_export_folder
 from annotation.selectors.operations.queues import list_queues
-from annotation.selectors.operations.signs import BEAT, STALE_SECONDS, WORKER, list_signs
+from annotation.selectors.operations.signs import STALE_SECONDS, list_signs
 
 MIB = 1024 * 1024
 MIN_FREE_MIB = 256
@@ -300,7 +301,7 @@ def check_beat() -> HealthResult:
             N_("No sign of beat for {seconds} s: jobs of dead workers stay where they are.")
             if signs
             else N_("No sign of beat within a day: jobs of dead workers stay where they are."),
-            N_("Start exactly one: celery -A config beat (or --beat at the only worker)."),
+            N_("Start exactly one: celery -A config.beat beat (or --beat at the only worker)."),
             seconds=round(signs[0].seconds) if signs else 0,
         )
     return passed(N_("Last heard of {seconds} s ago."), seconds=round(signs[0].seconds))

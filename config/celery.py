@@ -57,8 +57,7 @@ def _report_errors(**_: Any) -> None:
 
 @worker_ready.connect
 def _leave_signs(sender: Any, **_: Any) -> None:
-    from annotation.selectors.operations.signs import WORKER
-    from annotation.services.operations.signs import SignThread
+    from annotation.core.signs import WORKER, SignThread
 
     queues = sorted(sender.app.amqp.queues.consume_from)
     sign = SignThread(WORKER, f"{sender.hostname}/{os.getpid()}", queues)
@@ -75,7 +74,7 @@ def _end_signs(**_: Any) -> None:
 @after_task_publish.connect
 def _leave_sign_of_beat(sender: str | None = None, **_: Any) -> None:
     """Beat alone sends this message; that it was sent says that both beat and the broker work."""
-    from annotation.services.operations.signs import BEAT_TASK, leave_sign_of_beat
+    from annotation.core.signs import BEAT_TASK, leave_sign_of_beat
 
     if sender == BEAT_TASK:
         leave_sign_of_beat()

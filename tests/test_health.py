@@ -17,23 +17,16 @@ from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from annotation.core.health import CHECKS, CheckState, load_checks, passed, register_check, run_checks
+from annotation.core.signs import BEAT, FORGOTTEN_AFTER, KEY, WORKER, SignThread, leave_sign
 from annotation.domain.batch_spec import Policy
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.health import check_clock, check_migrations, check_static_files
 from annotation.models import Batch, CacheEntry, Job, Person
 from annotation.selectors.exports import get_export_folder
-from annotation.selectors.operations.signs import (
-    BEAT,
-    FORGOTTEN_AFTER,
-    KEY,
-    STALE_SECONDS,
-    WORKER,
-    list_signs,
-)
+from annotation.selectors.operations.signs import STALE_SECONDS, list_signs
 from annotation.services import jobs
 from annotation.services.exports import Options
 from annotation.services.exports.downloads import start_export
-from annotation.services.operations.signs import SignThread, leave_sign
 from annotation.services.releases import cut_release
 from tests.support import label_next, make_batch, make_corpus
 
@@ -80,7 +73,7 @@ def test_a_fault_ends_the_command_with_1_and_says_how_to_mend_it():
     code, checks = examine("--only", "beat", "workers")
     assert code == 1
     assert checks["beat"]["state"] == checks["workers"]["state"] == "fault"
-    assert "celery -A config beat" in checks["beat"]["remedy"]
+    assert "celery -A config.beat beat" in checks["beat"]["remedy"]
 
 
 @pytest.mark.usefixtures("processes", "own_folder")

@@ -120,7 +120,7 @@ def test_systemd_takes_the_unit(unit: Path, tmp_path: Path):
         [sys.executable, "manage.py", "check"],
         [sys.executable, "-m", "gunicorn", "--config", "config/gunicorn.py"],
         [sys.executable, "-m", "celery", "-A", "config", "worker"],
-        [sys.executable, "-m", "celery", "-A", "config", "beat"],
+        [sys.executable, "-m", "celery", "-A", "config.beat", "beat"],
     ],
     ids=["manage", "gunicorn", "worker", "beat"],
 )

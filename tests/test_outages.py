@@ -216,11 +216,11 @@ def test_doctor_sees_a_real_beat_and_a_real_worker_come_and_go(tmp_path: Path):
         return {check["check"]: check["state"] for check in json.loads(text)["checks"]}
 
     assert diagnose() == {"broker": "ok", "beat": "fault", "workers": "fault"}
-    celery = [sys.executable, "-m", "celery", "-A", "config"]
+    celery = [sys.executable, "-m", "celery", "-A"]
     with (tmp_path / "worker.log").open("w") as log:
         processes = [
             subprocess.Popen([*celery, *part], cwd=ROOT, env=where, stdout=log, stderr=log)
-            for part in (["worker", "--concurrency", "1"], ["beat"])
+            for part in (["config", "worker", "--concurrency", "1"], ["config.beat", "beat"])
         ]
         try:
             until(lambda: set(diagnose().values()) == {"ok"}, 90, (tmp_path / "worker.log").read_text)

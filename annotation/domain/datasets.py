@@ -1,5 +1,6 @@
-"""How texts are identified: ids and hashes of content, and the prompts that share a text under two ids; and the malice
-of prompts. Pure.
+"""How texts are identified, by ids and hashes of content, and the malice of prompts. Pure.
+
+The models import it, and so every process: it needs no numpy.
 """
 
 from __future__ import annotations
@@ -7,11 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 EXPLICIT, IMPLICIT = "explicit", "implicit"
 """The malice of a prompt: asked for openly, or hidden in a question that looks ordinary (arXiv:2311.06899)."""
@@ -49,31 +47,3 @@ def response_sha256(text: str, turns: Sequence[Mapping[str, Any]]) -> str:
         return text_sha256(text)
     rows = [[turn[name] for name in ("role", "text", "entry") if name in turn] for turn in turns]
     return text_sha256(json.dumps(rows, ensure_ascii=False, separators=(",", ":")))
-
-
-def text_digest(text: str) -> int:
-    """64 bits of the text's sha256, alike for texts that differ in width, case or white space alone."""
-    plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-    return int.from_bytes(hashlib.sha256(plain.encode()).digest()[:8], "big")
-
-
-class SameTexts:
-    """Collects prompts by id, 16 bytes each, and afterwards knows which of them share a text."""
-
-    def __init__(self) -> None:
-        self._prompts, self._digests = array("q"), array("Q")
-
-    def add(self, prompt: int, text: str) -> None:
-        self._prompts.append(prompt)
-        self._digests.append(text_digest(text))
-
-    def groups(self) -> list[list[int]]:
-        """The ids of the prompts that share a text with another, text by text, in the order of adding."""
-        digests = np.frombuffer(self._digests, dtype=np.uint64) if self._digests else np.empty(0, np.uint64)
-        _unique, first, inverse, counts = np.unique(
-            digests, return_index=True, return_inverse=True, return_counts=True
-        )
-        groups: dict[int, list[int]] = {}
-        for place in np.flatnonzero(counts[inverse] > 1).tolist():
-            groups.setdefault(int(first[inverse[place]]), []).append(self._prompts[place])
-        return [groups[place] for place in sorted(groups)]

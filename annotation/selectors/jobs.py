@@ -18,13 +18,14 @@ from django.db.models.functions import Now
 
 from annotation.core.databases import seconds_ago
 from annotation.core.errors import N_, NotFound
+from annotation.core.signs import WORKER
 from annotation.core.study_scope import get_study_scope
 from annotation.models import Batch, Job, Person
 from annotation.selectors.access import refuse_sealed_gold, sealed_batches
 from annotation.selectors.exports import check_export_release
 from annotation.selectors.imports import get_visible_import
 from annotation.selectors.operations.queues import get_queue, list_takers
-from annotation.selectors.operations.signs import WORKER, list_signs
+from annotation.selectors.operations.signs import list_signs
 from annotation.selectors.releases.releases import RELEASE_JOB
 
 DEAD = (Job.State.FAILED, Job.State.CANCELLED)

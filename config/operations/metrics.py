@@ -28,6 +28,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from annotation.core.signs import BEAT, WORKER
 from annotation.core.version import code_version
 from annotation.models import Job
 from annotation.selectors.operations.load import (
@@ -36,7 +37,7 @@ from annotation.selectors.operations.load import (
     count_work_done,
     list_job_load,
 )
-from annotation.selectors.operations.signs import BEAT, WORKER, list_signs
+from annotation.selectors.operations.signs import list_signs
 
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 SECONDS = Histogram(

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from annotation.core.signs import WORKER
 from annotation.models import Job
 from annotation.selectors.operations.load import list_job_load
-from annotation.selectors.operations.signs import WORKER, Sign, list_signs
+from annotation.selectors.operations.signs import Sign, list_signs
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,15 @@
-"""When beat and the workers were last heard of (services/operations/signs.py), by the database's clock."""
+"""When beat and the workers were last heard of (annotation/core/signs.py), by the database's clock."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from django.db.models import ExpressionWrapper, F, fields
 from django.db.models.functions import Now
 
+from annotation.core.signs import FORGOTTEN_AFTER, KEY
 from annotation.models import CacheEntry
 
-BEAT = "beat"
-WORKER = "worker"
-KEY = "sign:{kind}:{name}"
-FORGOTTEN_AFTER = timedelta(days=1)
-"""An entry expires so long after the sign that it is of, and tells thereby when that was."""
-SIGN_SECONDS = 10
 STALE_SECONDS = 60
 """After so many seconds without a sign a process is taken for gone."""
 

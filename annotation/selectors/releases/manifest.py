@@ -10,11 +10,11 @@ from django.db.models import Count, F, Max, Min
 
 from annotation.core.version import code_version
 from annotation.domain.adjudication import ADJUDICATED
-from annotation.domain.datasets import SameTexts
 from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.domain.guidelines.document import Dimension
 from annotation.domain.guidelines.values import NA, NOT_APPLICABLE, strip_turn
 from annotation.domain.releases.canonical import number
+from annotation.domain.releases.same_texts import SameTexts
 from annotation.domain.releases.splits import SPLITS, split_of
 from annotation.models import (
     ADJUDICATION_SLOT,

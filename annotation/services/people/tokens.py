@@ -1,24 +1,22 @@
 """API tokens: made by their owner, shown once, stored as a hash, and ended for good.
 
 They end with the password, with any group that is taken away, with an admin's power and with the account, whoever
-does it and wherever: the pages, Django's admin or a shell. So Django's signals are listened to, not the services that
-usually do it.
+does it and wherever: the pages, Django's admin or a shell (token_signals.py).
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models.signals import post_save, pre_delete, pre_save
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
 from annotation.domain.verbs import AnnotationVerb
-from annotation.models import ApiToken, Person, SetupLink, StudyMembership
+from annotation.models import ApiToken, Person
 from annotation.selectors.people import hash_secret, list_live_tokens
 from annotation.services.audit import record
 from annotation.services.people.people import refuse_above
@@ -29,8 +27,6 @@ SECRET_BYTES = 32
 MAX_NAME = 100
 MAX_DAYS = 366
 MAX_TOKENS = 20
-# The fields of a person with which tokens end.
-POWERS = frozenset({"password", "is_active", "is_superuser", "is_staff"})
 
 
 @transaction.atomic
@@ -85,57 +81,6 @@ def end_tokens(people: Iterable[int], reason: ApiToken.Ended) -> None:
         if ended:
             target = f"person:{person.username}"
             record(actor=None, verb=AnnotationVerb.END_TOKENS, target=target, why=reason.value, tokens=ended)
-
-
-def connect_signals() -> None:
-    """Listen to what ends tokens; called once, at the start."""
-    pre_save.connect(_note_end_reason, sender=Person, dispatch_uid="tokens")
-    post_save.connect(_end_tokens_on_save, sender=Person, dispatch_uid="tokens")
-    pre_delete.connect(_end_tokens_on_lost_role, sender=StudyMembership, dispatch_uid="tokens")
-
-
-def _note_end_reason(
-    instance: Person, *, raw: bool, update_fields: Collection[str] | None, **_about: Any
-) -> None:
-    """Keeps at the instance what ends tokens once it is saved."""
-    instance._ends_tokens = None  # type: ignore[attr-defined]
-    if not raw and instance.pk and (update_fields is None or not POWERS.isdisjoint(update_fields)):
-        instance._ends_tokens = _find_end_reason(instance)  # type: ignore[attr-defined]
-
-
-def _find_end_reason(person: Person) -> ApiToken.Ended | None:
-    """``_password`` is there where set_password was called, and not where Django merely hashes it anew. Whoever is
-    active again begins without tokens: a statement in a shell may have deactivated them past every signal.
-    """
-    before = Person.objects.filter(pk=person.pk).only(*POWERS).first()
-    if before is None:
-        return None
-    if not person.is_active or not before.is_active:
-        return ApiToken.Ended.ACCOUNT
-    is_taken = before.has_usable_password() and not person.has_usable_password()
-    if is_taken or getattr(person, "_password", None) is not None:
-        return ApiToken.Ended.PASSWORD
-    if (before.is_superuser, before.is_staff) != (person.is_superuser, person.is_staff):
-        return ApiToken.Ended.ROLE
-    return None
-
-
-def _end_tokens_on_save(instance: Person, **_about: Any) -> None:
-    reason = getattr(instance, "_ends_tokens", None)
-    if reason is None:
-        return
-    end_tokens([instance.pk], reason)
-    if reason == ApiToken.Ended.PASSWORD:
-        record(
-            actor=instance.password_by, verb=AnnotationVerb.SET_PASSWORD, target=f"person:{instance.username}"
-        )
-    if reason != ApiToken.Ended.ROLE:
-        waiting = SetupLink.objects.filter(person=instance, accepted_at=None, revoked_at=None)
-        waiting.update(revoked_at=timezone.now())
-
-
-def _end_tokens_on_lost_role(instance: StudyMembership, **_about: Any) -> None:
-    end_tokens([instance.person_id], ApiToken.Ended.ROLE)
 
 
 def _check_name(name: str) -> str:

@@ -17,13 +17,14 @@ from django.views.decorators.http import require_GET
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.http import breadcrumbs
+from annotation.core.signs import BEAT, WORKER
 from annotation.core.study_scope import limit_to_studies
 from annotation.domain.permissions import OPERATE
 from annotation.forms.operations import JobFilterForm
 from annotation.models import Job
 from annotation.selectors.jobs import diagnose, list_jobs_of_site
 from annotation.selectors.operations.queues import get_queue, list_queues
-from annotation.selectors.operations.signs import BEAT, WORKER, list_signs
+from annotation.selectors.operations.signs import list_signs
 from annotation.services import jobs
 from annotation.views.access import act_required, person_of, post_form
 

@@ -25,12 +25,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
-from typing import Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from datasketch import MinHash
 from rapidfuzz.distance import Levenshtein
 
 from annotation.domain.texts.differences import MAX_EXACT, Places, split_words
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 SHINGLE_CHARACTERS = 5
 LETTER_SHINGLE_CHARACTERS = 3
@@ -210,6 +212,8 @@ def _cut_bands(grams: Iterable[str], bands: int) -> Iterator[bytes]:
 @cache
 def _make_sketch(permutations: int) -> MinHash:
     """Nothing is added to it: drawing the permutations takes longer than a copy."""
+    from datasketch import MinHash  # it imports scipy.integrate: half of the time in which a process starts
+
     return MinHash(num_perm=permutations, seed=SEED, scheme=SCHEME)
 
 

@@ -15,8 +15,8 @@ from django.urls import reverse
 
 from annotation.core.errors import AssayError, Conflict, Forbidden
 from annotation.domain.batch_spec import Policy
-from annotation.domain.datasets import SameTexts, text_digest
 from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
+from annotation.domain.releases.same_texts import SameTexts, text_digest
 from annotation.domain.releases.splits import SPLITS, split_of
 from annotation.models import (
     AuditEvent,

@@ -11,13 +11,12 @@ from django.urls import reverse
 
 from annotation.core.databases import seconds_ago
 from annotation.core.errors import N_, AssayError
+from annotation.core.signs import BEAT, FORGOTTEN_AFTER, KEY, WORKER, leave_sign
 from annotation.health import check_queues
 from annotation.models import CacheEntry, Job, Person
 from annotation.selectors.jobs import diagnose
 from annotation.selectors.operations.queues import list_queues
-from annotation.selectors.operations.signs import BEAT, FORGOTTEN_AFTER, KEY, WORKER
 from annotation.services import jobs
-from annotation.services.operations.signs import leave_sign
 from annotation.services.studies import create_study
 
 pytestmark = pytest.mark.django_db

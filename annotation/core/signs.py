@@ -1,7 +1,8 @@
-"""The signs of life of beat and of the workers, which the database keeps for all machines.
+"""The signs of life of beat and of the workers, which the database keeps for all machines, by its own clock.
 
 They stand in the table of the cache, which forgets the rows of processes that are gone. The heartbeat of a job tells of
-one that works; these tell of one that waits, and of beat, whose end nobody else notices.
+one that works; these tell of one that waits, and of beat, whose end nobody else notices. Beat runs without the models
+(config/beat.py), so they are written without them; annotation/selectors/operations/signs.py reads them.
 """
 
 from __future__ import annotations
@@ -12,33 +13,50 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from datetime import timedelta
 from functools import partial
 
+from django.conf import settings
 from django.db import Error, connection
-from django.db.models.functions import Now
-
-from annotation.models import CacheEntry
-from annotation.selectors.operations.signs import BEAT, FORGOTTEN_AFTER, KEY, SIGN_SECONDS
 
 logger = logging.getLogger(__name__)
+
+BEAT = "beat"
+WORKER = "worker"
+KEY = "sign:{kind}:{name}"
+FORGOTTEN_AFTER = timedelta(days=1)
+"""An entry expires so long after the sign that it is of, and tells thereby when that was."""
+SIGN_SECONDS = 10
 BEAT_TASK = "annotation.sweep_jobs"
 """What beat sends most often."""
+_EXPIRES = {
+    "postgresql": "now() + interval '1 day'",
+    "sqlite": "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+1 day')",
+}
 _beat_is_due_at = 0.0
 
 
 def leave_sign(kind: str, name: str, queues: Sequence[str] = ()) -> None:
     """This process lives now, and takes from these queues."""
-    entry = CacheEntry(
-        cache_key=KEY.format(kind=kind, name=name), value=" ".join(queues), expires=Now() + FORGOTTEN_AFTER
-    )
-    CacheEntry.objects.bulk_create(
-        [entry], update_conflicts=True, unique_fields=["cache_key"], update_fields=["expires", "value"]
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {_quote_table()} (cache_key, value, expires)"
+            f" VALUES (%s, %s, {_EXPIRES[connection.vendor]})"
+            " ON CONFLICT (cache_key) DO UPDATE SET value = excluded.value, expires = excluded.expires",
+            [KEY.format(kind=kind, name=name), " ".join(queues)],
+        )
 
 
 def withdraw_sign(kind: str, name: str) -> None:
     """This process ends, as it was told to: nobody need look for it."""
-    CacheEntry.objects.filter(cache_key=KEY.format(kind=kind, name=name)).delete()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"DELETE FROM {_quote_table()} WHERE cache_key = %s", [KEY.format(kind=kind, name=name)]
+        )
+
+
+def _quote_table() -> str:
+    return connection.ops.quote_name(str(settings.CACHES["default"]["LOCATION"]))
 
 
 def leave_sign_of_beat() -> None:
