@@ -11,10 +11,11 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db import Error, connection
@@ -56,7 +57,8 @@ def withdraw_sign(kind: str, name: str) -> None:
 
 
 def _quote_table() -> str:
-    return connection.ops.quote_name(str(settings.CACHES["default"]["LOCATION"]))
+    caches: Mapping[str, Any] = settings.CACHES
+    return connection.ops.quote_name(caches["default"]["LOCATION"])
 
 
 def leave_sign_of_beat() -> None:
