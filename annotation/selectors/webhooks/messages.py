@@ -1,0 +1,34 @@
+"""What is sent of a delivery: its type, the time of the event, ids and the address of a page. Nothing else, ever: no
+label, text, model or person. Who wants to know more opens the page, or asks the API, and has to be permitted to.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC
+
+from annotation.core.http import build_row_url
+from annotation.domain.audit import KINDS, split_target
+from annotation.models import Study, Task, WebhookDelivery
+
+
+def build_body(delivery: WebhookDelivery) -> bytes:
+    """Compact JSON in ASCII, the same for each attempt."""
+    moment = delivery.occurred_at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    content = {"type": delivery.type, "timestamp": moment, "data": build_data(delivery)}
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def build_data(delivery: WebhookDelivery) -> dict[str, str | int | None]:
+    """``{"study": NAME, KIND: ID, "url": ADDRESS}``; of a task its batch, too. ``study`` is null for the site's own."""
+    kind, key = split_target(delivery.target)
+    study = None if delivery.study_id is None else Study.objects.get(pk=delivery.study_id).name
+    data: dict[str, str | int | None] = {"study": study}
+    if kind == "task":
+        tasks = Task._base_manager.filter(pk=int(key))
+        data["batch"] = tasks.values_list("batch__name", flat=True).first()
+    is_number = KINDS[kind].field == "pk"
+    data[kind] = int(key) if is_number else key
+    path = build_row_url(study or "", KINDS[kind].page, int(key) if is_number else key)
+    data["url"] = delivery.endpoint.base_url + path
+    return data
