@@ -26,7 +26,7 @@ AGENT = "Assay-Webhooks/1"
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
-class Trouble(StrEnum):
+class DeliveryTrouble(StrEnum):
     """Why an attempt failed; templates have the words."""
 
     STATUS = "status"
@@ -45,7 +45,7 @@ class WebhookAnswer:
 
     seconds: float
     status: int | None = None
-    trouble: Trouble | None = None
+    trouble: DeliveryTrouble | None = None
     detail: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -66,25 +66,26 @@ async def post_message(
     except (AssayError, OSError, ValueError, httpx.HTTPError, httpx.InvalidURL) as error:
         trouble = _find_trouble(error)
         # Of a refused address it is not said where the host is: that would be a look into the network.
-        words = "" if trouble in {Trouble.ADDRESS, Trouble.TIMEOUT} else f"{type(error).__name__}: {error}"
+        is_plain = trouble not in {DeliveryTrouble.ADDRESS, DeliveryTrouble.TIMEOUT}
+        words = f"{type(error).__name__}: {error}" if is_plain else ""
         detail = " ".join(words.split())[:MAX_DETAIL_CHARACTERS]
         return WebhookAnswer(time.monotonic() - began, None, trouble, detail)
     seconds = time.monotonic() - began
     if 200 <= status < 300:
         return WebhookAnswer(seconds, status)
-    trouble = Trouble.REDIRECT if 300 <= status < 400 else Trouble.STATUS
+    trouble = DeliveryTrouble.REDIRECT if 300 <= status < 400 else DeliveryTrouble.STATUS
     return WebhookAnswer(seconds, status, trouble, headers=answered)
 
 
-def _find_trouble(error: Exception) -> Trouble:
+def _find_trouble(error: Exception) -> DeliveryTrouble:
     if isinstance(error, TimeoutError | httpx.TimeoutException):
-        return Trouble.TIMEOUT
+        return DeliveryTrouble.TIMEOUT
     if isinstance(error, AssayError):
-        return Trouble.ADDRESS
+        return DeliveryTrouble.ADDRESS
     if not isinstance(error, httpx.HTTPError):  # of the resolver
-        return Trouble.NAME
+        return DeliveryTrouble.NAME
     is_refused = "CERTIFICATE" in str(error) or "SSL" in str(error)
-    return Trouble.CERTIFICATE if is_refused else Trouble.CONNECTION
+    return DeliveryTrouble.CERTIFICATE if is_refused else DeliveryTrouble.CONNECTION
 
 
 async def _post(

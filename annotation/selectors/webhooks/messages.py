@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 from datetime import UTC
 
-from annotation.core.http import build_row_url
+from django.urls import NoReverseMatch
+
+from annotation.core.http import build_row_url, build_study_url
 from annotation.domain.audit import KINDS, split_target
 from annotation.models import Study, Task, WebhookDelivery
 
@@ -29,6 +31,15 @@ def build_data(delivery: WebhookDelivery) -> dict[str, str | int | None]:
         data["batch"] = tasks.values_list("batch__name", flat=True).first()
     is_number = KINDS[kind].field == "pk"
     data[kind] = int(key) if is_number else key
-    path = build_row_url(study or "", KINDS[kind].page, int(key) if is_number else key)
-    data["url"] = delivery.endpoint.base_url + path
+    data["url"] = delivery.endpoint.base_url + _build_path(
+        study, KINDS[kind].page, int(key) if is_number else key
+    )
     return data
+
+
+def _build_path(study: str | None, page: str, key: str | int) -> str:
+    """Of the page; of a row whose name has none, of the study: one such row must not hold up the others."""
+    try:
+        return build_row_url(study or "", page, key)
+    except NoReverseMatch:
+        return build_study_url(study) if study else "/"

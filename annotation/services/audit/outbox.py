@@ -41,8 +41,8 @@ def announce_settled(batch: Batch, tasks: Iterable[int], now: datetime) -> None:
 
 def select_endpoints(kind: WebhookEvent, study_id: int | None) -> QuerySet[WebhookEndpoint]:
     """Those of the study and of the site that are on and ask for such events."""
-    theirs = Q(study=None) if study_id is None else Q(study=None) | Q(study=study_id)
-    return WebhookEndpoint.objects.filter(theirs, turned_off="", events__contains=f",{kind.value},")
+    owners = Q(study=None) if study_id is None else Q(study=None) | Q(study=study_id)
+    return WebhookEndpoint.objects.filter(owners, turned_off="", events__contains=f",{kind.value},")
 
 
 def _write_deliveries(

@@ -23,7 +23,7 @@ from django.utils import timezone
 from annotation.core.study_scope import limit_to_studies
 from annotation.domain.verbs import AnnotationVerb
 from annotation.domain.webhooks.addresses import AddressRules
-from annotation.domain.webhooks.client import Trouble, WebhookAnswer, build_context, post_message
+from annotation.domain.webhooks.client import DeliveryTrouble, WebhookAnswer, build_context, post_message
 from annotation.domain.webhooks.retries import GONE, is_given_up, parse_retry_after, plan_retry
 from annotation.domain.webhooks.signatures import compute_fingerprint, derive_secret, sign_message
 from annotation.models import Job, WebhookAttempt, WebhookDelivery, WebhookEndpoint
@@ -85,13 +85,14 @@ def send_due(
     """
     end, counts = time.monotonic() + seconds, {"accepted": 0, "failed": 0}
     resting: set[int] = set()
-    rules, context = get_address_rules(), build_context()
+    rules, context = get_address_rules(), None
     with limit_to_studies(None):
         while time.monotonic() < end:
             report()
             claimed = claim_due(clock(), resting=resting)
             if not claimed:
                 break
+            context = context or build_context()
             answers = asyncio.run(_send_round(claimed, rules, context))
             for claim, answer in zip(claimed, answers, strict=True):
                 record_answer(claim, answer, clock())
@@ -158,7 +159,7 @@ async def _send_round(
 
 async def _send(claim: ClaimedDelivery, rules: AddressRules, context: ssl.SSLContext) -> WebhookAnswer:
     if claim.headers is None:
-        return WebhookAnswer(0.0, None, Trouble.KEY)
+        return WebhookAnswer(0.0, None, DeliveryTrouble.KEY)
     return await post_message(claim.delivery.endpoint.url, claim.headers, claim.body, rules, context)
 
 

@@ -21,7 +21,7 @@ from annotation.domain.webhooks.addresses import (
     choose_address,
     read_target,
 )
-from annotation.domain.webhooks.client import Trouble, build_context, post_message
+from annotation.domain.webhooks.client import DeliveryTrouble, build_context, post_message
 from annotation.domain.webhooks.events import (
     BLIND_SAFE,
     EVENT_BY_VERB,
@@ -74,9 +74,9 @@ def test_a_secret_depends_on_the_sites_key_and_its_salt():
     assert len(secret) == 32
     assert read_secret(write_secret(secret)) == secret
     assert write_secret(secret).startswith("whsec_")
-    others = {derive_secret("another key", "salt"), derive_secret("a key", "another salt")}
-    assert secret not in others
-    assert compute_fingerprint(secret) not in map(compute_fingerprint, others)
+    other_secrets = {derive_secret("another key", "salt"), derive_secret("a key", "another salt")}
+    assert secret not in other_secrets
+    assert compute_fingerprint(secret) not in map(compute_fingerprint, other_secrets)
 
 
 def test_events_are_stored_between_commas_in_their_order():
@@ -117,8 +117,8 @@ def test_what_the_receiver_asks_for_is_waited_for_within_a_day():
     assert parse_retry_after({"retry-after": "120"}, now) == 120
     assert parse_retry_after({"retry-after": "Mon, 30 Nov 2026 12:01:00 GMT"}, now) == 60
     assert parse_retry_after({"retry-after": "Mon, 30 Nov 2020 12:01:00 GMT"}, now) == 0
-    for nothing in ({}, {"retry-after": ""}, {"retry-after": "soon"}, {"retry-after": "-5"}):
-        assert parse_retry_after(nothing, now) is None
+    for headers in ({}, {"retry-after": ""}, {"retry-after": "soon"}, {"retry-after": "-5"}):
+        assert parse_retry_after(headers, now) is None
 
 
 def test_an_endpoint_is_given_up_after_five_days():
@@ -269,41 +269,41 @@ def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch: pytest
         assert post(url).status == 204
         assert receiver.messages[0].headers["host"] == f"rebinding.example:{receiver.port}"
         refused = post(url)
-        assert (refused.trouble, refused.detail) == (Trouble.ADDRESS, "")
+        assert (refused.trouble, refused.detail) == (DeliveryTrouble.ADDRESS, "")
         assert len(receiver.messages) == 1
 
 
 def test_a_name_of_this_machine_is_refused_without_an_allowance():
     with run_receiver() as receiver:
         answer = post(f"http://localhost:{receiver.port}/", OPEN)
-        assert (answer.trouble, answer.status, receiver.messages) == (Trouble.ADDRESS, None, [])
+        assert (answer.trouble, answer.status, receiver.messages) == (DeliveryTrouble.ADDRESS, None, [])
 
 
 def test_a_redirect_is_not_followed():
     with run_receiver() as other, run_receiver(status=302, answer_headers={"Location": other.url}) as first:
         answer = post(first.url)
-        assert (answer.status, answer.trouble) == (302, Trouble.REDIRECT)
+        assert (answer.status, answer.trouble) == (302, DeliveryTrouble.REDIRECT)
         assert other.messages == []
 
 
 def test_no_more_than_a_little_of_an_answer_is_read_and_nothing_of_it_is_told():
     with run_receiver(status=500, answer_body=b"secret of the inside" * 1_000_000) as receiver:
         answer = post(receiver.url)
-        assert (answer.status, answer.trouble, answer.detail) == (500, Trouble.STATUS, "")
+        assert (answer.status, answer.trouble, answer.detail) == (500, DeliveryTrouble.STATUS, "")
 
 
 def test_a_receiver_that_does_not_answer_is_left_in_time(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(client, "TIMEOUT_SECONDS", 0.3)
     with run_receiver(holds=True) as receiver:
         answer = post(receiver.url)
-        assert (answer.trouble, answer.status) == (Trouble.TIMEOUT, None)
+        assert (answer.trouble, answer.status) == (DeliveryTrouble.TIMEOUT, None)
         assert answer.seconds < 5
 
 
 def test_nobody_there_and_no_such_name_are_told_apart():
     with run_receiver() as receiver:
         url = receiver.url
-    assert post(url).trouble == Trouble.CONNECTION
-    assert post("http://nobody.invalid/").trouble == Trouble.NAME
+    assert post(url).trouble == DeliveryTrouble.CONNECTION
+    assert post("http://nobody.invalid/").trouble == DeliveryTrouble.NAME
     with run_receiver() as receiver:
-        assert post(receiver.url.replace("http:", "https:")).trouble == Trouble.CERTIFICATE
+        assert post(receiver.url.replace("http:", "https:")).trouble == DeliveryTrouble.CERTIFICATE

@@ -208,8 +208,8 @@ def test_a_message_holds_ids_and_an_address_and_is_signed(batch: Batch, receiver
             "url": f"{BASE}/s/default/tasks/{adjudicated.pk}/",
         },
     }
-    for told in ("Secretive", "Hidden", "Answer", "Question", "lin", "chen", "wu", "compliance", "decided"):
-        assert told.encode() not in message.body
+    for word in ("Secretive", "Hidden", "Answer", "Question", "lin", "chen", "wu", "compliance", "decided"):
+        assert word.encode() not in message.body
     timestamp = message.headers["webhook-timestamp"]
     assert timestamp == str(int(clock.now.timestamp()))
     content = f"{message.message_id}.{timestamp}.".encode() + message.body
@@ -474,7 +474,7 @@ def test_what_is_sealed_for_who_set_it_up_waits_until_the_batch_closes(batch: Ba
     """When a task settles tells whether two agreed: not to one of the two, by a program of their own."""
     lin = person("lin")
     add_role(lin, "manager")
-    theirs = make_endpoint(receiver.url, actor=lin)
+    endpoint = make_endpoint(receiver.url, actor=lin)
     settle_two(batch)
     clock = later()
     assert send_due(clock=clock) == {"accepted": 0, "failed": 0}
@@ -492,7 +492,7 @@ def test_what_is_sealed_for_who_set_it_up_waits_until_the_batch_closes(batch: Ba
         "task.settled": 3,
         "batch.closed": 1,
     }
-    assert theirs.deliveries.filter(state="accepted").count() == 4
+    assert endpoint.deliveries.filter(state="accepted").count() == 4
 
 
 def test_who_takes_the_address_over_is_held_to_the_same(batch: Batch, receiver: Receiver):
@@ -577,11 +577,11 @@ def test_an_answer_that_comes_after_the_lease_counts_if_it_accepts(receiver: Rec
     assert (slow.number, second.number) == (1, 2)
     assert slow.delivery.message_id == second.delivery.message_id
     answer = sending.WebhookAnswer
-    record_answer(slow, answer(200.0, 500, sending.Trouble.STATUS), clock.now)
+    record_answer(slow, answer(200.0, 500, sending.DeliveryTrouble.STATUS), clock.now)
     delivery.refresh_from_db()
     assert delivery.next_attempt_at == clock.now + sending.LEASE  # the second is under way
     record_answer(second, answer(0.1, 204), clock.now)
-    record_answer(slow, answer(201.0, 500, sending.Trouble.STATUS), clock.now)
+    record_answer(slow, answer(201.0, 500, sending.DeliveryTrouble.STATUS), clock.now)
     delivery.refresh_from_db()
     assert (delivery.state, delivery.next_attempt_at) == ("accepted", None)
 
