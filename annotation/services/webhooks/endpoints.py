@@ -109,6 +109,12 @@ def set_active(*, endpoint: WebhookEndpoint, active: bool, actor: Person) -> Web
     return locked
 
 
+def hold_endpoints(endpoint_model: type[WebhookEndpoint]) -> int:
+    """Turn all off, so that a copy of a site sends nothing; how many. The model may be that of an earlier version."""
+    off = {"turned_off": WebhookEndpoint.TurnedOff.PERSON, "turned_off_at": timezone.now()}
+    return endpoint_model.objects.filter(turned_off="").update(**off)
+
+
 def send_test(*, endpoint: WebhookEndpoint) -> WebhookDelivery:
     """Queue a message of the type ``webhook.test``, which tells of the webhook itself."""
     if not endpoint.is_active:

@@ -8,6 +8,7 @@ again when the lease ends, under the same id: at least once, and once for a rece
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import ssl
 import time
@@ -18,6 +19,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from annotation.core.study_scope import limit_to_studies
@@ -37,11 +39,14 @@ from annotation.selectors.webhooks.messages import build_body
 from annotation.services.audit import record_in_study
 from annotation.services.jobs import JobContext, enqueue
 
+logger = logging.getLogger(__name__)
 JOB_KIND = "send_webhooks"
 LEASE = timedelta(minutes=2)
 """Longer than a round of requests takes, by far more than the clocks of two workers may differ."""
 MAX_AT_ONCE = 16
 MAX_AT_ONCE_TO_ONE = 4
+FAILURE_REST = timedelta(minutes=1)
+"""After a job that failed, which is a mistake of ours, none is made for so long."""
 RUN_SECONDS = 20.0
 """After so long a job ends, and leaves the rest to the next: other housekeeping waits behind it."""
 
@@ -62,7 +67,8 @@ def queue_sending() -> Job | None:
     """Make the job where anything is due and none is at work; those that are done leave no trace."""
     jobs_of_kind = Job.objects.filter(kind=JOB_KIND)
     now = timezone.now()
-    if jobs_of_kind.filter(state__in=AT_WORK).exists():
+    has_failed = Q(state=Job.State.FAILED, finished_at__gt=now - FAILURE_REST)
+    if jobs_of_kind.filter(Q(state__in=AT_WORK) | has_failed).exists():
         return None
     if not any(select_due(endpoint, now).exists() for endpoint in list_active_endpoints_due(now)):
         return None
@@ -160,7 +166,13 @@ async def _send_round(
 async def _send(claim: ClaimedDelivery, rules: AddressRules, context: ssl.SSLContext) -> WebhookAnswer:
     if claim.headers is None:
         return WebhookAnswer(0.0, None, DeliveryTrouble.KEY)
-    return await post_message(claim.delivery.endpoint.url, claim.headers, claim.body, rules, context)
+    try:
+        return await post_message(claim.delivery.endpoint.url, claim.headers, claim.body, rules, context)
+    except (
+        Exception
+    ) as error:  # a mistake of ours with one receiver must not leave the others without an answer
+        logger.exception("a message of the webhook %s could not be sent", claim.delivery.endpoint_id)
+        return WebhookAnswer(0.0, None, DeliveryTrouble.CONNECTION, type(error).__name__)
 
 
 @transaction.atomic

@@ -53,6 +53,7 @@ from annotation.services.webhooks import sending
 from annotation.services.webhooks.endpoints import (
     change_endpoint,
     create_endpoint,
+    hold_endpoints,
     renew_secret,
     send_again,
     send_test,
@@ -690,6 +691,43 @@ def test_the_clean_up_takes_what_ended_long_ago(receiver: Receiver, settings: La
     WebhookDelivery.objects.update(ended_at=long_ago)
     clean_webhook_messages(True)
     assert WebhookDelivery.objects.count() == 2
+
+
+def test_a_copy_of_a_site_that_holds_its_jobs_sends_nothing(receiver: Receiver):
+    endpoint = make_endpoint(receiver.url)
+    send_test(endpoint=endpoint)
+    assert hold_endpoints(WebhookEndpoint) == 1
+    assert hold_endpoints(WebhookEndpoint) == 0
+    assert send_due(clock=later()) == {"accepted": 0, "failed": 0}
+    assert WebhookDelivery.objects.get().state == "waiting"
+
+
+def test_after_a_job_that_failed_none_is_made_for_a_minute(receiver: Receiver):
+    send_test(endpoint=make_endpoint(receiver.url))
+    job = queue_sending()
+    assert job is not None
+    Job.objects.filter(pk=job.pk).update(state=Job.State.FAILED, finished_at=timezone.now())
+    assert queue_sending() is None
+    Job.objects.filter(pk=job.pk).update(finished_at=timezone.now() - timedelta(minutes=2))
+    assert queue_sending() is not None
+
+
+def test_a_mistake_with_one_receiver_is_a_failure_of_that_one_alone(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+):
+    post = sending.post_message
+
+    async def fail_for_one(url: str, *rest: Any) -> sending.WebhookAnswer:
+        if "broken" in url:
+            raise RuntimeError("something nobody thought of")
+        return await post(url, *rest)
+
+    monkeypatch.setattr(sending, "post_message", fail_for_one)
+    for url in (receiver.url, "https://broken.example/"):
+        send_test(endpoint=make_endpoint(url))
+    assert send_due(clock=later()) == {"accepted": 1, "failed": 1}
+    broken = WebhookAttempt.objects.get(delivery__endpoint__url="https://broken.example/")
+    assert (broken.trouble, broken.detail) == ("connection", "RuntimeError")
 
 
 def test_the_types_that_can_be_asked_for_are_the_six():
