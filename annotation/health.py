@@ -42,12 +42,13 @@ from annotation.core.health import (
     warning,
 )
 from annotation.core.signs import BEAT, WORKER
-from annotation.models import Export
+from annotation.models import Export, WebhookEndpoint
 from annotation.models.sql.clock import read_clock
 from annotation.selectors.audit.chain import verify_trail
 from annotation.selectors.exports import get_export_folder
 from annotation.selectors.operations.queues import list_queues
 from annotation.selectors.operations.signs import STALE_SECONDS, list_signs
+from annotation.selectors.webhooks.endpoints import has_lost_key, measure_load
 
 MIB = 1024 * 1024
 MIN_FREE_MIB = 256
@@ -58,6 +59,8 @@ FAULTY_CLOCK_SECONDS = 30.0
 BROKER_SECONDS = 1
 REDIS_PORT = 6379
 STYLESHEET = "css/assay.css"
+OVERDUE_SECONDS = 600
+"""A message of a webhook that should have been sent so long ago: nobody sends."""
 MAX_NAMED = 5
 """So many files are named; of the others the number is enough."""
 
@@ -341,6 +344,39 @@ def check_queues() -> HealthResult:
             number=sum(queue.waiting for queue in untaken),
         )
     return passed(N_("Jobs that wait: {number}."), number=sum(queue.waiting for queue in queues))
+
+
+@register_check("webhooks", needs_database=True)
+def check_webhooks() -> HealthResult:
+    """Whether messages are sent, and accepted. A study's failing receiver is its managers' affair: no fault."""
+    active = WebhookEndpoint.objects.filter(turned_off="")
+    lost = [endpoint for endpoint in active if has_lost_key(endpoint)]
+    if lost:
+        return fault(
+            N_(
+                "{number} webhooks cannot sign: SECRET_KEY is not the one with which their secrets were made."
+            ),
+            N_("Bring the former SECRET_KEY back, or have the secrets renewed on the pages of the webhooks."),
+            number=len(lost),
+        )
+    load = measure_load()
+    if load.overdue_seconds > OVERDUE_SECONDS:
+        return fault(
+            N_("{number} messages wait; the oldest should have been sent {minutes} minutes ago."),
+            N_("Start beat, and a worker that takes from the queue housekeeping."),
+            number=load.waiting,
+            minutes=round(load.overdue_seconds / 60),
+        )
+    if load.failing or load.given_up:
+        return warning(
+            N_("{failing} webhooks fail now, {number} were turned off because they failed."),
+            N_("Their pages say why; once the receiver is back, turn them on and send again what failed."),
+            failing=load.failing,
+            number=load.given_up,
+        )
+    return passed(
+        N_("{number} webhooks; messages that wait: {waiting}."), number=len(active), waiting=load.waiting
+    )
 
 
 @register_check("audit", needs_database=True, reads_all=True)

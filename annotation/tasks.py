@@ -15,6 +15,7 @@ from annotation.services.exports import downloads
 from annotation.services.imports import uploads
 from annotation.services.upkeep import remains
 from annotation.services.upkeep.clean_up import clean_up, register_cleaner
+from annotation.services.webhooks import sending
 
 
 @shared_task(name="annotation.run_job")
@@ -32,6 +33,11 @@ def watch_batches() -> None:
     monitoring.watch_batches()
 
 
+@shared_task(name="annotation.queue_webhooks")
+def queue_webhooks() -> None:
+    sending.queue_sending()
+
+
 @shared_task(name="annotation.clean_up")
 def clean_up_nightly() -> None:
     clean_up(remove=True)
@@ -44,6 +50,7 @@ register_cleaner("uploads")(remains.clean_uploads)
 register_cleaner("exports")(remains.clean_exports)
 register_cleaner("charts")(remains.clean_charts)
 register_cleaner("stray files")(remains.clean_stray_files)
+register_cleaner("webhook messages")(remains.clean_webhook_messages)
 
 
 @shared_task(name="annotation.seal_audit")
@@ -81,3 +88,8 @@ def write_export(context: jobs.JobContext) -> dict[str, Any]:
 @jobs.register_handler(uploads.JOB_KIND)
 def import_upload(context: jobs.JobContext) -> dict[str, Any]:
     return uploads.execute_import(context)
+
+
+@jobs.register_handler(sending.JOB_KIND)
+def send_webhooks(context: jobs.JobContext) -> dict[str, Any]:
+    return {**sending.execute_sending(context)}

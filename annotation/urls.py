@@ -26,11 +26,13 @@ from annotation.views.people import account, home, hours, invitations, people, s
 from annotation.views.quality import page
 from annotation.views.releases import comparison as comparison_views
 from annotation.views.releases import conflicts, lineage, releases
+from annotation.views.webhooks import webhooks
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("charts/<str:key>.svg", charts.chart, name="chart"),
     path("operations/", operations.operations, name="operations"),
     path("operations/-/live/", operations.operations_live, name="operations-live"),
+    path("operations/-/webhooks/", webhooks.operations_webhooks, name="operations-webhooks"),
     path("operations/jobs/<int:job_id>/", operations.operations_job, name="operations-job"),
     path("operations/jobs/<int:job_id>/retry/", operations.operations_job_retry, name="operations-job-retry"),
     path(
@@ -199,6 +201,17 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("people/<name:username>/leaving/", people.person_leaving, name="person-leaving"),
     path("people/<name:username>/active/", people.person_active, name="person-active"),
     path("people/<name:username>/exposure/", people.person_exposure, name="person-exposure"),
+    path("webhooks/", webhooks.webhooks, name="webhooks"),
+    path("webhooks/<int:endpoint_id>/", webhooks.webhook, name="webhook"),
+    path("webhooks/<int:endpoint_id>/secret/", webhooks.webhook_secret, name="webhook-secret"),
+    path("webhooks/<int:endpoint_id>/active/", webhooks.webhook_active, name="webhook-active"),
+    path("webhooks/<int:endpoint_id>/test/", webhooks.webhook_test, name="webhook-test"),
+    path("webhooks/<int:endpoint_id>/again/", webhooks.webhook_again, name="webhook-again"),
+    path(
+        "webhooks/<int:endpoint_id>/messages/<int:delivery_id>/",
+        webhooks.webhook_message,
+        name="webhook-message",
+    ),
     path("wellbeing/", wellbeing.wellbeing_settings, name="care"),
     path("account/", account.account, name="account"),
     path("account/name/", account.account_name, name="account-name"),

@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from datetime import time
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
@@ -196,6 +197,14 @@ def read_endpoints(text: str) -> dict[str, str]:
     return endpoints
 
 
+def read_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Networks in CIDR, with commas; a single address is a network of one."""
+    try:
+        return tuple(ip_network(part) for part in read_list(text))
+    except ValueError as error:
+        raise ValueError(f"write networks with commas, as in 10.1.0.0/16,fd00::/8 ({error})") from error
+
+
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 
 DEBUG = env("DEBUG", "false", read_bool)
@@ -210,6 +219,9 @@ ASSAY_LAUNCH = env("ASSAY_LAUNCH", "python", read_launch)
 ASSAY_STUDY = env("ASSAY_STUDY", "", str)
 # The OpenAI-compatible endpoints that pages offer; commands may name others.
 ASSAY_ENDPOINTS = env("ASSAY_ENDPOINTS", "", read_endpoints)
+# Where webhooks may go beside the public internet, and whether without HTTPS.
+WEBHOOK_NETWORKS = env("ASSAY_WEBHOOK_NETWORKS", "", read_networks)
+WEBHOOK_HTTP = env("ASSAY_WEBHOOK_HTTP", "false", read_bool)
 ALLOWED_HOSTS = env("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", read_list)
 CSRF_TRUSTED_ORIGINS = env("CSRF_TRUSTED_ORIGINS", "", read_origins)
 # Set by the `demo` command for the processes that it starts, and by nobody else.
@@ -523,7 +535,7 @@ CELERY_TASK_QUEUES = [
     for name in (CELERY_TASK_DEFAULT_QUEUE, HOUSEKEEPING_QUEUE, TRAINING_QUEUE)
 ]
 # The queue of a kind of job; of those that are not here it is the default.
-JOB_QUEUES = {"train_scorer": TRAINING_QUEUE}
+JOB_QUEUES = {"train_scorer": TRAINING_QUEUE, "send_webhooks": HOUSEKEEPING_QUEUE}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CONCURRENCY = env("ASSAY_WORKERS", "1", read_positive)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -539,17 +551,19 @@ if JOB_STALE_SECONDS <= JOB_HEARTBEAT_SECONDS:
     )
 JOB_MAX_ATTEMPTS = env("ASSAY_JOB_MAX_ATTEMPTS", "3", read_positive)
 # What the nightly clean-up keeps for how many days, 0 for ever: uploads that nobody confirmed, exports that nobody
-# downloads, unfinished work of closed batches, charts, and predictions that programs asked for.
+# downloads, unfinished work of closed batches, charts, predictions that programs asked for, and what webhooks sent.
 UPLOAD_DAYS = env("ASSAY_UPLOAD_DAYS", "30", read_count)
 EXPORT_DAYS = env("ASSAY_EXPORT_DAYS", "90", read_count)
 DRAFT_DAYS = env("ASSAY_DRAFT_DAYS", "90", read_count)
 CHART_DAYS = env("ASSAY_CHART_DAYS", "30", read_count)
 PREDICTION_DAYS = env("ASSAY_PREDICTION_DAYS", "30", read_positive)
+WEBHOOK_DAYS = env("ASSAY_WEBHOOK_DAYS", "90", read_count)
 CLEAN_UP_AT = env("ASSAY_CLEAN_UP_AT", "03:30", read_time)
 CELERY_BEAT_SCHEDULE = {
     name: {"task": task, "schedule": schedule, "options": {"expires": expires, "queue": HOUSEKEEPING_QUEUE}}
     for name, task, schedule, expires in (
         ("sweep-jobs", "annotation.sweep_jobs", 5.0, 5),
+        ("send-webhooks", "annotation.queue_webhooks", 5.0, 5),
         ("seal-audit", "annotation.seal_audit", 60.0, 60),
         ("watch-batches", "annotation.watch_batches", 30.0, 30),
         (

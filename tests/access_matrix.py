@@ -64,12 +64,14 @@ OF_THE_SITE = (
 FORMS = frozenset(
     {f"person-{form}" for form in ("add", "roles", "name", "languages", "models", "link", "exposure")}
     | {"import-check", "import-confirm"}
+    | {f"webhook-{form}" for form in ("secret", "active", "test", "again")}
     | {f"campaign-{form}" for form in ("state", "members", "member-remove", "quota")}
 )
 # It offers the models of data that the person does not judge, which may be those of what they do.
 OFFERS_OTHER_MODELS = frozenset({"new-run"})
 OF_ADMINS = frozenset(
-    {"study-new"} | {f"operations{part}" for part in ("", "-live", "-job", "-job-retry", "-job-cancel")}
+    {"study-new"}
+    | {f"operations{part}" for part in ("", "-live", "-job", "-job-retry", "-job-cancel", "-webhooks")}
 )
 SHARED_BY_STUDIES = frozenset(
     {"care", "dispute-reasons", "dispute-reason", "dispute-reason-move", "dispute-reason-active"}

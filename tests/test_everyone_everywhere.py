@@ -60,6 +60,7 @@ from annotation.services.people.people import add_person, set_roles
 from annotation.services.people.setup_links import make_setup_link
 from annotation.services.people.tokens import make_token
 from annotation.services.releases import cut_release
+from annotation.services.webhooks.endpoints import create_endpoint, send_test
 from benchmark.models import Attempt, AttemptAnswer, ChoiceReport, Proposal, Review, RunItem
 from benchmark.services.collection import start_collection
 from benchmark.services.dialogues import DialogueSide, start_dialogues
@@ -255,9 +256,17 @@ MAY: dict[str, frozenset[str]] = {
     "study-new": NOBODY,  # an admin's, as are the next ones
     "operations": NOBODY,
     "operations-live": NOBODY,
+    "operations-webhooks": NOBODY,
     "operations-job": NOBODY,
     "operations-job-retry": NOBODY,
     "operations-job-cancel": NOBODY,
+    **dict.fromkeys(
+        [
+            "webhooks",
+            *(f"webhook{page}" for page in ("", "-secret", "-active", "-test", "-again", "-message")),
+        ],
+        MANAGER,
+    ),
     "study-title": MANAGER,
     "people": MANAGER,
     "person": MANAGER,
@@ -554,6 +563,14 @@ def make_world() -> World:
     own, _text = make_token(person=lin, name="mine", scope="work", days=1, actor=lin)
     other, _text = make_token(person=chen, name="theirs", scope="work", days=1, actor=chen)
     invitation, secret = invite(roles=["annotator"], days=7, actor=people["manager"])
+    webhook, _webhook_secret = create_endpoint(
+        study=batch.study,
+        url="https://receiver.example/",
+        events=["batch.closed"],
+        base_url="https://assay.example",
+        actor=people["manager"],
+    )
+    message = send_test(endpoint=webhook)
     discussed = batch.tasks.order_by("position")[1].assignments.get(person=chen)
     ask_about_item(assignment=discussed, author=chen, text="Does a warning count?")
     answer_about_item(
@@ -694,6 +711,8 @@ def make_world() -> World:
             "dispute-reason-move.key": "reading_slip",
             "dispute-reason-active.key": "reading_slip",
             "invitation_id": invitation.pk,
+            "endpoint_id": webhook.pk,
+            "delivery_id": message.pk,
             "secret": secret,
             "set-up.secret": setup_secret,
             "person-link-revoke.link_id": withdrawn.pk,

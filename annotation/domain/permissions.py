@@ -65,6 +65,7 @@ LIMIT_EXPOSURE = Act(N_("limit the exposure to severe content"), (MANAGER,), is_
 NAME_ANNOTATORS = Act(N_("export the real names of annotators"), (MANAGER,))
 NAME_STUDY = Act(N_("set the title of a study"), (MANAGER,))
 SHARE_WITH_STUDY = Act(N_("share data, gold and scorers with another study, or move data there"), (MANAGER,))
+MANAGE_WEBHOOKS = Act(N_("set up webhooks of a study and see what they sent"), (MANAGER,))
 MAKE_STUDY = Act(N_("make a study"), ())
 OPERATE = Act(N_("watch the queues and the workers of the site"), ())
 READ_AUDIT = Act(N_("read the audit trail"), (MANAGER,))

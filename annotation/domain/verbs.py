@@ -23,6 +23,7 @@ register_kinds(
     TargetKind("release", N_("release {key}"), "annotation.GoldRelease", "name", "study", "release"),
     TargetKind("goldrelease", N_("release {key}"), "annotation.GoldRelease", "name", "study", "release"),
     TargetKind("job", N_("job {key}"), "annotation.Job", study="study"),
+    TargetKind("webhook", N_("webhook {key}"), "annotation.WebhookEndpoint", study="study", page="webhook"),
     TargetKind("page", N_("page {key}")),
     TargetKind("audit", N_("the audit trail")),
     TargetKind("site", N_("the site")),
@@ -293,6 +294,22 @@ class AnnotationVerb(Verb):
     SET_CARE = "set_care", _site(N_("{actor} set {target}"), "care")
     CANCEL_JOB = "cancel_job", _site(N_("{actor} cancelled {target}"), "job")
     RETRY_JOB = "retry_job", _site(N_("{actor} tried {target} again"), "job")
+    MAKE_WEBHOOK = "make_webhook", _site(N_("{actor} set up {target}"), "webhook")
+    CHANGE_WEBHOOK = "change_webhook", _site(N_("{actor} changed {target}"), "webhook")
+    RENEW_WEBHOOK_SECRET = (
+        "renew_webhook_secret",
+        _site(N_("{actor} renewed the secret of {target}"), "webhook"),
+    )
+    TURN_ON_WEBHOOK = "turn_on_webhook", _site(N_("{actor} turned {target} on"), "webhook")
+    TURN_OFF_WEBHOOK = "turn_off_webhook", _site(N_("{actor} turned {target} off"), "webhook")
+    WEBHOOK_GIVEN_UP = (
+        "webhook_given_up",
+        _site(N_("{target} was turned off: its receiver accepted nothing any more"), "webhook"),
+    )
+    SEND_WEBHOOKS_AGAIN = (
+        "send_webhooks_again",
+        _site(N_("{actor} had messages of {target} sent again"), "webhook"),
+    )
     RESTORE_BACKUP = (
         "restore_backup",
         _site(N_("{target} was restored from a backup"), "site", is_of_site=True),

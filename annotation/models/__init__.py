@@ -45,6 +45,8 @@ from annotation.models.releases import (
     ReleasedLabel,
 )
 from annotation.models.studies import Archivable, OfStudy, Shareable, Study, StudyMembership
+from annotation.models.webhooks.deliveries import WebhookAttempt, WebhookDelivery
+from annotation.models.webhooks.endpoints import WebhookEndpoint
 from annotation.models.wellbeing import Exposure, WellbeingSettings
 
 __all__ = [
@@ -115,6 +117,9 @@ __all__ = [
     "SubmissionBlock",
     "Task",
     "Verdict",
+    "WebhookAttempt",
+    "WebhookDelivery",
+    "WebhookEndpoint",
     "WellbeingSettings",
     "WithFiles",
 ]

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from django.db.models import F, Q
 from django.utils import timezone
 
-from annotation.domain.permissions import MANAGE_BATCHES
+from annotation.domain.permissions import MANAGE_BATCHES, MANAGE_WEBHOOKS
 from annotation.models import ADJUDICATOR, Batch, Job, Person, Task
 from annotation.selectors.access import (
     blind_batches,
@@ -26,6 +26,7 @@ from annotation.selectors.batches.monitoring import list_alarmed, list_stuck
 from annotation.selectors.batches.needs import MAX_TOLD
 from annotation.selectors.batches.own_progress import list_own_batches
 from annotation.selectors.jobs import AT_WORK, list_visible_jobs
+from annotation.selectors.webhooks.endpoints import list_given_up
 
 LONG_WAIT = timedelta(days=3)
 RECENT = timedelta(days=7)
@@ -35,7 +36,7 @@ MAX_JOBS = 5
 @dataclass(frozen=True)
 class PendingWork:
     """Something that needs the person in a study. ``name`` is that of a batch or release, ``n`` how many there are
-    (``is_more``: and more), ``due`` when the batch is to be done. In words:
+    (``is_more``: and more; of a webhook its number), ``due`` when the batch is to be done. In words:
     ``templates/annotation/people/_pending.html``.
     """
 
@@ -52,7 +53,8 @@ def list_pending_work(person: Person) -> list[PendingWork]:
     for one.
     """
     managed = _list_managed(person) if may(person, MANAGE_BATCHES) else ()
-    return [*_list_own(person), *managed]
+    webhooks = _list_webhooks(person) if may(person, MANAGE_WEBHOOKS) else ()
+    return [*_list_own(person), *managed, *webhooks]
 
 
 def _list_own(person: Person) -> Iterator[PendingWork]:
@@ -95,6 +97,13 @@ def _list_managed(person: Person) -> Iterator[PendingWork]:
     unconfirmed = unconfirmed_closings().filter(managed).exclude(closed_by=person).order_by("name")
     for study, name in unconfirmed.values_list("study", "name"):
         yield PendingWork(study, "confirm", name)
+
+
+def _list_webhooks(person: Person) -> Iterator[PendingWork]:
+    """Those that were turned off because their receivers took nothing, until a manager turns them on or leaves them."""
+    for endpoint in list_given_up(list_studies_to(person, MANAGE_WEBHOOKS)):
+        if endpoint.study_id is not None:
+            yield PendingWork(endpoint.study_id, "webhook", endpoint.host, endpoint.pk)
 
 
 def _count_old_disputes(batches: list[Batch]) -> Counter[int]:

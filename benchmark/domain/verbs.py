@@ -46,6 +46,7 @@ def _campaign(sentence: str, *targets: str, category: Category = Category.CAMPAI
 class BenchmarkVerb(Verb):
     # Boards.
     CREATE_RUN = "create_run", _board(N_("{actor} began {target}"))
+    END_RUN = "end_run", _board(N_("{target} is done"))
     RETRAIN = (
         "retrain",
         _board(N_("{actor} trained a scorer on {target} and began its boards again"), "release"),

@@ -38,6 +38,7 @@ from annotation.selectors.operations.load import (
     list_job_load,
 )
 from annotation.selectors.operations.signs import list_signs
+from annotation.selectors.webhooks.endpoints import measure_load
 
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 SECONDS = Histogram(
@@ -113,6 +114,17 @@ class _Gauges(Collector):
             finished.add_metric([state], number)
         yield finished
         yield _gauge("assay_live_claims", "Items that people hold.", {(): count_live_claims()})
+        webhooks = measure_load()
+        yield _gauge("assay_webhooks_waiting", "Messages of webhooks that wait.", {(): webhooks.waiting})
+        yield _gauge(
+            "assay_webhooks_overdue_seconds",
+            "Since the oldest message of a webhook should have been sent.",
+            {(): webhooks.overdue_seconds},
+        )
+        endpoints = {("failing",): webhooks.failing, ("given_up",): webhooks.given_up}
+        yield _gauge(
+            "assay_webhook_endpoints", "Webhooks that fail, or were turned off for it.", endpoints, "state"
+        )
         for name, number in count_work_done().items():
             yield CounterMetricFamily(f"assay_{name}", f"Work {name}, in all batches.", value=number)
         signs = [*list_signs(BEAT), *list_signs(WORKER)]

@@ -33,6 +33,8 @@ from annotation.models import (
     Stratum,
     StudyMembership,
     Task,
+    WebhookDelivery,
+    WebhookEndpoint,
     WellbeingSettings,
 )
 
@@ -68,3 +70,5 @@ STUDY_MEMBERSHIPS = StudyMembership._meta.db_table
 TALLIES = MemberCounts._meta.db_table
 TASKS = Task._meta.db_table
 TOKENS = ApiToken._meta.db_table
+WEBHOOK_DELIVERIES = WebhookDelivery._meta.db_table
+WEBHOOK_ENDPOINTS = WebhookEndpoint._meta.db_table

@@ -101,6 +101,7 @@ NAMED: tuple[tuple[str, str, str, str, str], ...] = (
     ("runs/<", "name", "benchmark.BenchmarkRun", "name", "study"),
     ("scorers/<", "name", "scoring.Scorer", "name", "study"),
     ("tasks/<", "pk", "annotation.Task", "pk", "batch__study"),
+    ("webhooks/<", "endpoint_id", "annotation.WebhookEndpoint", "pk", "study"),
     ("work/<", "name", "annotation.Batch", "name", "study"),
 )
 

@@ -38,6 +38,7 @@ from annotation.models import (
 )
 from annotation.models.sql.annotations import write_gold
 from annotation.models.sql.counts import add_exposure, add_to_tally, add_to_tally_of
+from annotation.models.sql.webhooks import write_settled_delivery
 from annotation.selectors.assignments.items import read_subcomponent
 from annotation.selectors.counts import count_decisions
 from annotation.services.annotations.submission import (
@@ -107,7 +108,10 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
         _record_decision(assignment, verb, assignment.task.repeats_id, labels)
     else:
         settled = resolve_dispute(tuple(labels), labels, _list_rules(assignment))
-        execute(*write_gold(assignment.task, settled, decision.created_at))
+        execute(
+            *write_gold(assignment.task, settled, decision.created_at),
+            write_settled_delivery(assignment.task_id, assignment.batch_id, decision.created_at),
+        )
         if reason.makes_note:
             _leave_notes(assignment, labels, work.rationale)
         _record_decision(assignment, AnnotationVerb.ADJUDICATE, assignment.task_id, labels)

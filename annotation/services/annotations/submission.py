@@ -31,6 +31,7 @@ from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Annotation, Assignment, Batch, CorrectionRequest, GuidelineNote, Person, Task
 from annotation.models.sql.annotations import end_task, fetch_submitted_labels, write_annotation, write_gold
 from annotation.models.sql.counts import add_exposure, add_to_tally_of
+from annotation.models.sql.webhooks import write_settled_delivery
 from annotation.selectors.annotations.closings import is_closed
 from annotation.selectors.annotations.own_work import find_latest_annotation
 from annotation.selectors.assignments.items import read_markable_texts, read_subcomponent
@@ -112,10 +113,14 @@ def _build_settlement(assignment: Assignment, outcome: Outcome | None, now: date
         return build_answer_statements(assignment, now)
     if outcome is None:
         return [add_to_tally_of(assignment, submitted=1)]
+    deliveries = (
+        [] if outcome.disputed else [write_settled_delivery(assignment.task_id, assignment.batch_id, now)]
+    )
     return [
         *write_gold(assignment.task, outcome.settled, now),
         end_task(assignment.task_id, outcome.state, settled_at=None if outcome.disputed else now),
         add_to_tally_of(assignment, submitted=1, **{Task.State.OPEN.value: -1, outcome.state: 1}),
+        *deliveries,
     ]
 
 

@@ -14,6 +14,7 @@ from annotation.domain.audit import Verb
 from annotation.domain.verbs import AnnotationVerb
 from annotation.models import AuditEvent, Person
 from annotation.selectors.audit.targets import find_study_of
+from annotation.services.audit.outbox import announce_event
 
 VIEW_MINUTES = 60
 """Whoever looks at the same thing again within this time is not recorded again."""
@@ -26,15 +27,15 @@ def record(*, actor: Person | None, verb: Verb, target: str, **data: Any) -> Aud
     """
     verb.check_target(target)
     study_id = None if verb.meaning.is_of_site else _find_study(target)
-    return AuditEvent.append(actor=actor, verb=verb, target=target, study_id=study_id, data=data)
+    return _append(actor, verb, target, study_id, data)
 
 
 def record_in_study(
-    study_id: int, /, *, actor: Person | None, verb: Verb, target: str, **data: Any
+    study_id: int | None, /, *, actor: Person | None, verb: Verb, target: str, **data: Any
 ) -> AuditEvent:
-    """As ``record``, where the study is known and the work under way may not be limited to it."""
+    """As ``record``, where the study is known and the work under way may not be limited to it; None is the site."""
     verb.check_target(target)
-    return AuditEvent.append(actor=actor, verb=verb, target=target, study_id=study_id, data=data)
+    return _append(actor, verb, target, study_id, data)
 
 
 def record_view(*, actor: Person, verb: Verb, target: str, **data: Any) -> None:
@@ -50,6 +51,15 @@ def record_view(*, actor: Person, verb: Verb, target: str, **data: Any) -> None:
 def record_file(*, actor: Person, target: str, file: str) -> None:
     """Somebody takes a file that is made as it is sent."""
     record(actor=actor, verb=AnnotationVerb.DOWNLOAD_FILE, target=target, file=file)
+
+
+def _append(
+    actor: Person | None, verb: Verb, target: str, study_id: int | None, data: dict[str, Any]
+) -> AuditEvent:
+    """The event, and in the same transaction what webhooks are to tell of it."""
+    event = AuditEvent.append(actor=actor, verb=verb, target=target, study_id=study_id, data=data)
+    announce_event(event)
+    return event
 
 
 def _find_study(target: str) -> int | None:

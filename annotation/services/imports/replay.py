@@ -46,6 +46,7 @@ from annotation.models import (
     Task,
 )
 from annotation.models.sql.imports import update_tasks
+from annotation.services.audit.outbox import announce_settled
 from annotation.services.counts import add_member_counts
 from annotation.services.imports.answers import AnswerChecker, LabelsKey
 from annotation.services.imports.places import (
@@ -257,6 +258,8 @@ class Replay:
             values: dict[str, Any] = {"state": state, "slots_taken": slots_taken, "overlap": overlap}
             if is_moved:
                 values["settled_at"] = None if state == Task.State.DISPUTED else self._now
+                if state != Task.State.DISPUTED:
+                    announce_settled(self._batch, ids, self._now)
             update_tasks(ids, values)
 
     def _get_member(self, record: Judgement, name: str, role: Membership.Role, field: str) -> Member:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,7 @@ from annotation.services.upkeep.manifests import (
     read_manifest,
 )
 from annotation.services.upkeep.table_files import hash_table, read_table
+from annotation.services.webhooks.endpoints import hold_endpoints
 
 HELD = N_(
     "It was held when a backup was restored (restore --hold-jobs): start it anew if it is still wanted."
@@ -208,6 +210,8 @@ def _store(
                 _RowLoader(folder, manifest, report).load(dumps.list_tables(apps))
             if hold_jobs:
                 held = jobs.hold_jobs(apps.get_model("annotation", "Job"), AssayError(HELD))
+                with suppress(LookupError):  # of a version that had none
+                    hold_endpoints(apps.get_model("annotation", "WebhookEndpoint"))
             for file in manifest.files:
                 placed.append(_put_in_place(staging, file.path))
     except BaseException:

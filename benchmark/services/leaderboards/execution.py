@@ -27,11 +27,13 @@ from django.utils import timezone
 from annotation.core.errors import N_
 from annotation.core.version import code_version
 from annotation.models import Response
+from annotation.services.audit import record_in_study
 from benchmark.domain.estimates.board_numbers import StratifiedCombiner
 from benchmark.domain.estimates.estimates import compute_estimates
 from benchmark.domain.estimates.selection import UNKNOWN
 from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.domain.leaderboards.responses import CountedResponse
+from benchmark.domain.verbs import BenchmarkVerb
 from benchmark.models import BenchmarkRun, BoardPart, RunItem
 from benchmark.selectors.estimates.estimates import list_selections
 from benchmark.selectors.estimates.label_plan import build_plan_parts
@@ -69,6 +71,9 @@ def finish_run(run: BenchmarkRun) -> dict[str, Any]:
     with transaction.atomic():
         store_parts(run, parts)
         run.save(update_fields=["board", "weights_sha256", "code_version", "finished_at"])
+        record_in_study(
+            run.study_id, actor=None, verb=BenchmarkVerb.END_RUN, target=f"run:{run.name}", run=run.pk
+        )
     return board
 
 
