@@ -9,8 +9,10 @@ class AnnotationConfig(AppConfig):
 
     def ready(self) -> None:
         from annotation.core.databases import adapt_to_pooler, watch_statements
+        from annotation.services.mail import reminders
         from annotation.services.people import tokens
 
         tokens.connect_signals()
+        reminders.connect_signals()
         connection_created.connect(adapt_to_pooler)
         connection_created.connect(watch_statements)

@@ -13,6 +13,7 @@ from annotation.services.audit.chain import seal_events
 from annotation.services.batches import batches, collection, monitoring
 from annotation.services.exports import downloads
 from annotation.services.imports import uploads
+from annotation.services.mail import outbox, reminders, sending
 from annotation.services.upkeep import remains
 from annotation.services.upkeep.clean_up import clean_up, register_cleaner
 
@@ -37,6 +38,17 @@ def clean_up_nightly() -> None:
     clean_up(remove=True)
 
 
+@shared_task(name="annotation.send_mail")
+def send_mail() -> None:
+    outbox.release_dead_claims()
+    outbox.wake_sender()
+
+
+@shared_task(name="annotation.post_reminders")
+def post_reminders() -> None:
+    reminders.post_reminders()
+
+
 register_cleaner("sessions")(remains.clean_sessions)
 register_cleaner("cache entries")(remains.clean_cache)
 register_cleaner("drafts")(remains.clean_drafts)
@@ -44,6 +56,7 @@ register_cleaner("uploads")(remains.clean_uploads)
 register_cleaner("exports")(remains.clean_exports)
 register_cleaner("charts")(remains.clean_charts)
 register_cleaner("stray files")(remains.clean_stray_files)
+register_cleaner("mails")(remains.clean_mails)
 
 
 @shared_task(name="annotation.seal_audit")
@@ -76,6 +89,11 @@ def cut_release(context: jobs.JobContext) -> dict[str, Any]:
 @jobs.register_handler(downloads.JOB_KIND)
 def write_export(context: jobs.JobContext) -> dict[str, Any]:
     return downloads.execute_export(context)
+
+
+@jobs.register_handler(outbox.JOB_KIND)
+def send_due_mail(context: jobs.JobContext) -> dict[str, Any]:
+    return sending.send_due_mail(context)
 
 
 @jobs.register_handler(uploads.JOB_KIND)
