@@ -61,7 +61,7 @@ _EXTRACTED = re.compile(r"<([^<>\s]+@[^<>\s]+)>|(\S+@\S+)")
 
 def compute_pause(attempts: int) -> timedelta:
     """Until the next attempt, after so many: twice as long each time."""
-    return min(MAX_PAUSE, FIRST_PAUSE * 2 ** min(max(0, attempts - 1), 10))
+    return min(MAX_PAUSE, FIRST_PAUSE * (1 << min(max(0, attempts - 1), 10)))
 
 
 def check_address(text: str) -> str:

@@ -142,7 +142,7 @@ def _lock_profile(person: Person) -> MailProfile:
     """The person's, made where there was none: every act on it begins with the person's row."""
     Person.objects.select_for_update(no_key=True).get(pk=person.pk)
     profile = find_profile(person)
-    if profile.pk is None:
+    if profile._state.adding:
         profile.save()
     return profile
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+from django.apps.registry import Apps
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
@@ -87,6 +88,19 @@ def wake_sender() -> None:
     with limit_to_studies(None), transaction.atomic():
         job = jobs.enqueue(kind=JOB_KIND, payload={})
         Job.objects.filter(pk=job.pk).update(study=None)  # of the site, though it may have one study
+
+
+def hold_mails(registry: Apps) -> int:
+    """Drop all that waits, as a copy of a site must not send it once more; how many. The models may be those of an
+    earlier version, which had no mail.
+    """
+    try:
+        mails: Any = registry.get_model("annotation", "OutgoingMail")
+    except LookupError:
+        return 0
+    waiting = mails.objects.filter(state__in=(State.WAITING, State.SENDING))
+    number: int = waiting.update(state=State.DROPPED, ended_at=timezone.now(), job=None, job_attempt=None)
+    return number
 
 
 def release_dead_claims() -> int:

@@ -29,6 +29,7 @@ from annotation.models.sql import dumps
 from annotation.models.sql.dumps import DumpTable, Snapshot
 from annotation.services import jobs
 from annotation.services.audit import record
+from annotation.services.mail.outbox import hold_mails
 from annotation.services.upkeep.backups import find_apps, ignore_progress
 from annotation.services.upkeep.data_folder import STAGING, list_data_files
 from annotation.services.upkeep.manifests import (
@@ -208,6 +209,7 @@ def _store(
                 _RowLoader(folder, manifest, report).load(dumps.list_tables(apps))
             if hold_jobs:
                 held = jobs.hold_jobs(apps.get_model("annotation", "Job"), AssayError(HELD))
+                hold_mails(apps)
             for file in manifest.files:
                 placed.append(_put_in_place(staging, file.path))
     except BaseException:
