@@ -85,7 +85,9 @@ class MailSettingsForm(forms.Form):
     failed_jobs = forms.BooleanField(
         label=_("Jobs that failed"),
         required=False,
-        help_text=_("Those that you started, such as an import, a collection or a training."),
+        help_text=_(
+            "Those that you started, such as an import or a training; to managers, collections that stopped."
+        ),
     )
     digest = forms.ChoiceField(
         label=pgettext_lazy("mail", "Digest"),

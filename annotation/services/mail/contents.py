@@ -211,9 +211,12 @@ def _find_failed_job(mail: OutgoingMail) -> MailContent | None:
     """Its kind and number alone: a title names models and files."""
     profile = _find_reader(mail)
     job = Job.objects.filter(pk=mail.payload["job"], state=Job.State.FAILED).select_related("study").first()
-    if profile is None or job is None or job.created_by_id != mail.person_id:
+    if profile is None or job is None:
         return None
-    values = {"job": job.pk, "job_kind": job.kind, "at": job.created_at}
+    is_own = job.created_by_id == profile.person_id
+    if not is_own and not (job.study is not None and _has_role(profile.person, job.study.pk, MANAGER)):
+        return None
+    values = {"job": job.pk, "job_kind": job.kind, "at": job.created_at, "is_own": is_own}
     url = build_url(_find_prefix(job.study), "job-progress", job.pk)
     return MailContent(mail.kind, profile.address, profile.language, values, url=url)
 
@@ -228,7 +231,7 @@ def _find_due(mail: OutgoingMail) -> MailContent | None:
         role: progress.left
         for role in Membership.Role.values
         if (progress := find_own_progress(batch, profile.person, role)) is not None
-        and _has_role(profile.person, batch, role)
+        and _has_role(profile.person, batch.study_id, role)
     }
     n = sum(left.values())
     if not n:
@@ -292,11 +295,11 @@ def _build_line_url(line: PendingWork, study: str) -> str:
 
 
 def _manages(person: Person, batch: Batch) -> bool:
-    return person.is_superuser or _has_role(person, batch, MANAGER)
+    return person.is_superuser or _has_role(person, batch.study_id, MANAGER)
 
 
-def _has_role(person: Person, batch: Batch, role: str) -> bool:
-    return StudyMembership.objects.filter(person=person, study=batch.study_id, role=role).exists()
+def _has_role(person: Person, study_id: int, role: str) -> bool:
+    return StudyMembership.objects.filter(person=person, study=study_id, role=role).exists()
 
 
 _FINDERS: dict[MailKind, Callable[[OutgoingMail], MailContent | None]] = {

@@ -63,7 +63,7 @@ def _render_text(content: MailContent) -> str:
     if content.lines:
         paragraphs.append("\n\n".join(f"- {words}\n  {url}" for words, url in _list_lines(content)))
     if content.url:
-        paragraphs.append(f"{_render('action', content)[0]}:\n{content.url}")
+        paragraphs.append(f"{_render('action', content)[0]}\n{content.url}")
     paragraphs += ["-- ", *_render("footer", content)]
     if content.stop_url:
         paragraphs += [content.stop_url]

@@ -25,6 +25,13 @@ logger = logging.getLogger(__name__)
 OVERDUE_DAYS = 7
 """For so long after its due date a batch that is open may still be announced, where no worker ran before."""
 MONDAY, TUESDAY = 0, 1
+TOLD_TO_MANAGERS: set[str] = set()
+"""Kinds of jobs whose failing the managers of the study are told of, beside who started them."""
+
+
+def tell_managers_of(kind: str) -> None:
+    """Register a kind of job on which a study waits, such as a collection of responses."""
+    TOLD_TO_MANAGERS.add(kind)
 
 
 def post_alarm(alarm: Alarm) -> None:
@@ -54,12 +61,15 @@ def connect_signals() -> None:
 
 @transaction.atomic
 def _post_failed_job(job: Job, **_signal: Any) -> None:
-    """To who started it."""
-    if job.created_by is None or not is_mail_on():
+    """To who started it; of a collection to the managers as well."""
+    if not is_mail_on():
         return
-    if _select_profiles("failed_jobs").filter(person=job.created_by).exists():
-        key = f"job:{job.pk}:{job.attempt}"
-        post_mail(kind=MailKind.FAILED_JOB, person=job.created_by, study_id=job.study_id, key=key, job=job.pk)
+    readers = Q(person=job.created_by_id)
+    if job.kind in TOLD_TO_MANAGERS and job.study_id is not None:
+        readers |= Q(person__in=_select_managers(job.study_id))
+    for person in _list_people(_select_profiles("failed_jobs").filter(readers)):
+        key = f"job:{job.pk}:{job.attempt}:{person.pk}"
+        post_mail(kind=MailKind.FAILED_JOB, person=person, study_id=job.study_id, key=key, job=job.pk)
 
 
 def _post_due_dates(now: datetime) -> None:
@@ -106,8 +116,12 @@ def _post_digests(now: datetime) -> None:
 
 
 def _list_managers(batch: Batch, switch: str) -> list[Person]:
-    managers = StudyMembership.objects.filter(study=batch.study_id, role=MANAGER).values("person")
+    managers = _select_managers(batch.study_id)
     return _list_people(_select_profiles(switch).filter(person__in=managers))
+
+
+def _select_managers(study_id: int) -> Any:
+    return StudyMembership.objects.filter(study=study_id, role=MANAGER).values("person")
 
 
 def _select_profiles(switch: str) -> Any:

@@ -361,6 +361,22 @@ def test_a_failed_job_is_told_to_who_started_it_without_its_title(
     assert "Secretive-7B" not in message.as_string() + text
 
 
+def test_a_collection_that_stopped_is_told_to_the_managers_of_its_study_too(
+    host: MailHost, batch: Batch, ma: Person, he: Person, chen: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for person in (ma, he, chen):
+        give_address(person)
+    monkeypatch.setattr("annotation.services.mail.reminders.TOLD_TO_MANAGERS", {"nobody_does_this"})
+    job = fail_job(he)
+    assert job.study_id == batch.study_id
+    send_all()
+    assert sorted(host.recipients) == ["he@example.org", "ma@example.org"]
+    own, other = sorted(host.messages, key=lambda message: str(message["To"]))
+    assert "which you started" in get_text(own)
+    assert "of your study" in get_text(other)
+    assert "Secretive-7B" not in get_text(own) + get_text(other)
+
+
 # Due dates.
 
 
