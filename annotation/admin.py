@@ -69,7 +69,7 @@ class RecordedGroupAdmin(RecordedAdmin, GroupAdmin):
     pass
 
 
-admin.site.unregister(EmailAddress)  # allauth's: nobody has an address here
+admin.site.unregister(EmailAddress)  # allauth's: an address is its person's own affair (MailProfile)
 
 
 @admin.register(Person)
@@ -79,7 +79,7 @@ class PersonAdmin(RecordedAdmin, UserAdmin):  # type: ignore[type-arg]
     list_display = ("username", "display_name", "is_active", "is_superuser")
     fieldsets = (
         (None, {"fields": ("username",)}),
-        *(UserAdmin.fieldsets or ())[1:2],
+        (_("Personal info"), {"fields": ("first_name", "last_name")}),
         (_("Permissions"), {"fields": ("is_active", "is_staff", "is_superuser")}),
         *(UserAdmin.fieldsets or ())[3:],
         (_("Display"), {"fields": ("display_name",)}),

@@ -41,11 +41,13 @@ from annotation.core.health import (
     register_check,
     warning,
 )
+from annotation.core.mail_server import MailServerAway, MailSession
 from annotation.core.signs import BEAT, WORKER
 from annotation.models import Export, WebhookEndpoint
 from annotation.models.sql.clock import read_clock
 from annotation.selectors.audit.chain import verify_trail
 from annotation.selectors.exports import get_export_folder
+from annotation.selectors.mail.mail import measure_mail_load
 from annotation.selectors.operations.queues import list_queues
 from annotation.selectors.operations.signs import STALE_SECONDS, list_signs
 from annotation.selectors.webhooks.endpoints import has_lost_key, measure_load
@@ -376,6 +378,52 @@ def check_webhooks() -> HealthResult:
         )
     return passed(
         N_("{number} webhooks; messages that wait: {waiting}."), number=len(active), waiting=load.waiting
+    )
+
+
+MAX_MAIL_WAIT_MINUTES = 30
+
+
+@register_check("mail server")
+def check_mail_server() -> HealthResult:
+    """Whether it answers and takes our password. No mail is sent."""
+    server = settings.MAIL_SERVER
+    if server is None:
+        return passed(N_("No mail is sent: EMAIL_URL is empty."))
+    try:
+        with MailSession(server, name=settings.MAIL_FROM[1].rpartition("@")[2]) as session:
+            session.open()
+    except MailServerAway as error:
+        return fault(
+            N_("{server} does not take mail: {why}"),
+            N_("Correct EMAIL_URL, or the server; python manage.py send_test_mail ADDRESS tries it."),
+            server=str(server),
+            why=error.reason,
+        )
+    return passed(N_("{server} answers."), server=str(server))
+
+
+@register_check("mail", needs_database=True)
+def check_mail() -> HealthResult:
+    if settings.MAIL_SERVER is None:
+        return passed(N_("No mail is sent: EMAIL_URL is empty."))
+    load = measure_mail_load()
+    minutes = round(load.oldest_seconds / 60)
+    if minutes > MAX_MAIL_WAIT_MINUTES:
+        return fault(
+            N_("Mails that wait: {number}, the oldest for {minutes} minutes."),
+            N_("See the page Operations for what the server said, and whether beat and a worker run."),
+            number=load.waiting,
+            minutes=minutes,
+        )
+    if load.failed:
+        return warning(
+            N_("Mails of the last 7 days that were not sent: {number}."),
+            N_("See the page Operations for what the server said of them."),
+            number=load.failed,
+        )
+    return passed(
+        N_("Mails of the last 7 days: {sent} sent, {waiting} wait."), sent=load.sent, waiting=load.waiting
     )
 
 

@@ -13,9 +13,12 @@ from annotation.services.audit.chain import seal_events
 from annotation.services.batches import batches, collection, monitoring
 from annotation.services.exports import downloads
 from annotation.services.imports import uploads
+from annotation.services.mail import outbox, reminders, sending
 from annotation.services.upkeep import remains
 from annotation.services.upkeep.clean_up import clean_up, register_cleaner
-from annotation.services.webhooks import sending
+from annotation.services.webhooks import sending as webhook_sending
+
+reminders.connect_signals()
 
 
 @shared_task(name="annotation.run_job")
@@ -35,12 +38,23 @@ def watch_batches() -> None:
 
 @shared_task(name="annotation.queue_webhooks")
 def queue_webhooks() -> None:
-    sending.queue_sending()
+    webhook_sending.queue_sending()
 
 
 @shared_task(name="annotation.clean_up")
 def clean_up_nightly() -> None:
     clean_up(remove=True)
+
+
+@shared_task(name="annotation.send_mail")
+def send_mail() -> None:
+    outbox.release_dead_claims()
+    outbox.wake_sender()
+
+
+@shared_task(name="annotation.post_reminders")
+def post_reminders() -> None:
+    reminders.post_reminders()
 
 
 register_cleaner("sessions")(remains.clean_sessions)
@@ -51,6 +65,7 @@ register_cleaner("exports")(remains.clean_exports)
 register_cleaner("charts")(remains.clean_charts)
 register_cleaner("stray files")(remains.clean_stray_files)
 register_cleaner("webhook messages")(remains.clean_webhook_messages)
+register_cleaner("mails")(remains.clean_mails)
 
 
 @shared_task(name="annotation.seal_audit")
@@ -85,11 +100,16 @@ def write_export(context: jobs.JobContext) -> dict[str, Any]:
     return downloads.execute_export(context)
 
 
+@jobs.register_handler(outbox.JOB_KIND)
+def send_due_mail(context: jobs.JobContext) -> dict[str, Any]:
+    return sending.send_due_mail(context)
+
+
 @jobs.register_handler(uploads.JOB_KIND)
 def import_upload(context: jobs.JobContext) -> dict[str, Any]:
     return uploads.execute_import(context)
 
 
-@jobs.register_handler(sending.JOB_KIND)
+@jobs.register_handler(webhook_sending.JOB_KIND)
 def send_webhooks(context: jobs.JobContext) -> dict[str, Any]:
-    return {**sending.execute_sending(context)}
+    return {**webhook_sending.execute_sending(context)}

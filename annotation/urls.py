@@ -22,7 +22,7 @@ from annotation.views.batches import messages as batch_messages
 from annotation.views.gold_questions import gold_questions
 from annotation.views.guidelines import comparison, editing, guidelines, notes
 from annotation.views.jobs import jobs, operations
-from annotation.views.people import account, home, hours, invitations, people, studies
+from annotation.views.people import account, home, hours, invitations, mail, people, studies
 from annotation.views.quality import page
 from annotation.views.releases import comparison as comparison_views
 from annotation.views.releases import conflicts, lineage, releases
@@ -221,6 +221,13 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/token/", account.account_token, name="account-token"),
     path("account/token/<int:token_id>/revoke/", account.account_token_revoke, name="account-token-revoke"),
     path("account/links/seen/", account.account_links_seen, name="account-links-seen"),
+    path("account/mail/", mail.account_mail, name="account-mail"),
+    path("account/mail/address/", mail.account_mail_address, name="account-mail-address"),
+    path("account/mail/remove/", mail.account_mail_remove, name="account-mail-remove"),
+    path("account/mail/settings/", mail.account_mail_settings, name="account-mail-settings"),
+    path("account/mail/confirm/<str:secret>/", mail.account_mail_confirm, name="account-mail-confirm"),
+    path("mail/stop/<str:token>/", mail.mail_stop, name="mail-stop"),
+    path("sign-in/forgotten/", mail.password_forgotten, name="password-forgotten"),
     path("agreement/", agreement.agreement, name="agreement"),
     path("agreement/tasks/", agreement.agreement_tasks, name="agreement-tasks"),
     path("report/", reports.report, name="report"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from annotation.services import jobs
+from annotation.services.mail.reminders import tell_managers_of
 from benchmark.selectors.dialogues import DIALOGUES_JOB
 from benchmark.selectors.estimates.sensitivity import SENSITIVITY_JOB
 from benchmark.selectors.judges.comparison import COMPARISON_JOB
@@ -26,6 +27,8 @@ def run_benchmark(context: jobs.JobContext) -> dict[str, Any]:
 
 jobs.register_handler(collection.KIND)(collection.execute_collection)
 jobs.register_handler(DIALOGUES_JOB)(dialogues.execute_dialogues)
+tell_managers_of(collection.KIND)
+tell_managers_of(DIALOGUES_JOB)
 jobs.register_handler(COMPARISON_JOB)(comparison.execute_comparison)
 jobs.register_handler(judges.KIND)(runs.execute_judging)
 jobs.register_handler(multiple_choice.KIND)(multiple_choice.execute_parsing)

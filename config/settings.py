@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from datetime import time
+from email.utils import parseaddr
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from math import inf
 from pathlib import Path
@@ -25,21 +26,27 @@ from csp.constants import NONE, SELF
 from django.utils.translation import gettext_lazy as _
 from kombu import Exchange, Queue
 
-from annotation.core.log_lines import FORMAT
+from annotation.core.errors import AssayError
+from annotation.core.log_lines import FORMAT, mask_secrets
+from annotation.core.mail_server import parse_mail_url
 from annotation.core.startup import SettingsError
+from annotation.domain.mail.mail import check_address
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
 SECRET_MIN_LENGTH = 16
 
 
-def env(name: str, default: str, read: Callable[[str], T]) -> T:
-    """The environment variable ``name`` read with ``read``; a bad value names itself and stops the start."""
+def env(name: str, default: str, read: Callable[[str], T], *, is_secret: bool = False) -> T:
+    """The environment variable ``name`` read with ``read``; a bad value names itself and stops the start. One that
+    ``is_secret`` is not shown.
+    """
     text = os.environ.get(name, "").strip() or default
     try:
         return read(text)
     except (ValueError, KeyError, OSError) as error:
-        raise SettingsError(f"{name}={text!r}: {error}") from error
+        value = "" if is_secret else f"={mask_secrets(text)!r}"
+        raise SettingsError(f"{name}{value}: {error}") from error
 
 
 def read_bool(text: str) -> bool:
@@ -99,6 +106,35 @@ def read_time(text: str) -> time:
         return time.fromisoformat(text)
     except ValueError as error:
         raise ValueError("say an hour and a minute, as in 03:30") from error
+
+
+def read_site_url(text: str) -> str:
+    parts = urlsplit(text)
+    if not text:
+        return ""
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("write the address under which people open Assay: https://assay.example.org")
+    if parts.username or parts.password:
+        raise ValueError("an address has no user or password in it")
+    return text.rstrip("/")
+
+
+def read_mail_from(text: str) -> tuple[str, str]:
+    """``NAME <ADDRESS>`` or an address alone: the name, which may be empty, and the address."""
+    if not text:
+        return "", ""
+    name, address = parseaddr(text)
+    try:
+        return " ".join(name.split()), check_address(address)
+    except AssayError as error:
+        raise ValueError("write an address, or a name and an address: Assay <assay@example.org>") from error
+
+
+def is_allowed_host(host: str, allowed: list[str]) -> bool:
+    names = {name.lower().strip("[]") for name in allowed}
+    return host in names or any(
+        name.startswith(".") and (host == name[1:] or host.endswith(name)) for name in names
+    )
 
 
 def read_choice(*choices: str) -> Callable[[str], str]:
@@ -270,6 +306,26 @@ def secret_key() -> str:
 
 SECRET_KEY = secret_key()
 
+# Where mail is handed over, from whom it comes, and the address with which its links begin. Without the first no mail
+# is sent; Django's own functions send none in any case.
+MAIL_SERVER = env("EMAIL_URL", "", parse_mail_url, is_secret=True)
+MAIL_FROM = env("ASSAY_MAIL_FROM", "", read_mail_from)
+SITE_URL = env("ASSAY_SITE_URL", "", read_site_url)
+EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
+if MAIL_SERVER is not None and not MAIL_FROM[1]:
+    raise SettingsError("ASSAY_MAIL_FROM is empty: EMAIL_URL is set, so say from which address mail comes.")
+if MAIL_SERVER is not None and not SITE_URL:
+    raise SettingsError("ASSAY_SITE_URL is empty: EMAIL_URL is set, so say with which address links begin.")
+if SITE_URL and not is_allowed_host(urlsplit(SITE_URL).hostname or "", ALLOWED_HOSTS):
+    raise SettingsError(
+        f"ASSAY_SITE_URL={SITE_URL!r}: ALLOWED_HOSTS does not name its host, so its links would lead to errors."
+    )
+# A batch is announced so many days before it is due; 0 is never.
+DUE_DAYS = env("ASSAY_DUE_DAYS", "3", read_count)
+# When due dates and digests are sent, and for how many days rows of mails are kept that are over.
+REMIND_AT = env("ASSAY_REMIND_AT", "08:00", read_time)
+MAIL_DAYS = env("ASSAY_MAIL_DAYS", "30", read_positive)
+
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -411,6 +467,11 @@ ACCOUNT_RATE_LIMITS = {
     "login_throttled_event": "1/5m/ip",
     "token_refused": "20/5m/ip",
     "token_refused_event": "1/5m/ip",
+    # Of mail: what strangers ask for, by address of the client and of the mail; what people and managers have sent.
+    "password_reset": "20/5m/ip",
+    "password_reset_address": "3/h/key",
+    "mail_address": "5/h/key",
+    "mail_invitation": "200/d/key",
 }
 # How many proxies of ours stand before the server: the client's address is what the outermost of them saw.
 TRUSTED_PROXIES = env("ASSAY_TRUSTED_PROXIES", "0", read_count)
@@ -535,7 +596,11 @@ CELERY_TASK_QUEUES = [
     for name in (CELERY_TASK_DEFAULT_QUEUE, HOUSEKEEPING_QUEUE, TRAINING_QUEUE)
 ]
 # The queue of a kind of job; of those that are not here it is the default.
-JOB_QUEUES = {"train_scorer": TRAINING_QUEUE, "send_webhooks": HOUSEKEEPING_QUEUE}
+JOB_QUEUES = {
+    "train_scorer": TRAINING_QUEUE,
+    "send_mail": HOUSEKEEPING_QUEUE,
+    "send_webhooks": HOUSEKEEPING_QUEUE,
+}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CONCURRENCY = env("ASSAY_WORKERS", "1", read_positive)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -571,6 +636,14 @@ CELERY_BEAT_SCHEDULE = {
             "annotation.clean_up",
             crontab(hour=CLEAN_UP_AT.hour, minute=CLEAN_UP_AT.minute),
             12 * 3600,
+        ),
+        *(
+            ()
+            if MAIL_SERVER is None
+            else (
+                ("send-mail", "annotation.send_mail", 15.0, 15),
+                ("post-reminders", "annotation.post_reminders", 600.0, 600),
+            )
         ),
     )
 }

@@ -58,6 +58,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["--verify", "--head", "x:" + "0" * 64],
     ],
     "list_permissions": [],
+    "send_test_mail": [[], ["lin"], ["lin@example.org"]],
     "jobs": [
         ["stop"],
         ["list", "--state", "lost"],

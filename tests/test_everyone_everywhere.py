@@ -9,6 +9,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,10 +42,12 @@ from annotation.models import (
     CorrectionRequest,
     GuidelineNote,
     Import,
+    MailProfile,
     Person,
     Response,
     Task,
 )
+from annotation.selectors.people import hash_secret
 from annotation.services import jobs
 from annotation.services.adjudication.disputes import record_verdict
 from annotation.services.annotations.drafts import save_refused_draft
@@ -55,6 +58,7 @@ from annotation.services.exports import Options
 from annotation.services.exports.downloads import start_export
 from annotation.services.gold_questions.gold_questions import GoldAnswer, add_questions
 from annotation.services.guidelines import leave_note
+from annotation.services.mail.contents import build_stop_token
 from annotation.services.people.invitations import invite
 from annotation.services.people.people import add_person, set_roles
 from annotation.services.people.setup_links import make_setup_link
@@ -106,6 +110,8 @@ PUBLIC = {
     "api-nowhere",
     "join",
     "set-up",
+    "password-forgotten",
+    "mail-stop",
     "shared",
     "shared-in",
     "shared-chart",
@@ -139,6 +145,13 @@ MAY: dict[str, frozenset[str]] = {
     "account-token": ALL,
     "account-token-revoke": ANNOTATOR,  # of the annotator whose token it is
     "account-links-seen": ALL,
+    "account-mail": ALL,
+    "account-mail-address": ALL,
+    "account-mail-remove": ALL,
+    "account-mail-settings": ALL,
+    "account-mail-confirm": ANNOTATOR,  # of the annotator whose address waits for it
+    "mail-stop": ALL,  # for whoever holds the mail
+    "password-forgotten": ALL,
     "api-schema": ALL,
     "api-docs": ALL,
     "api-batches": ALL,
@@ -413,6 +426,7 @@ OF_ITS_OWNER = {
     "api-prediction",
     "work-extend",
     "item-differences",
+    "account-mail-confirm",
     *BENCH,
     *REVIEWS,
 } | {f"api-{act}" for act in ("revise", "skip", "release", "extend")}
@@ -571,6 +585,13 @@ def make_world() -> World:
         actor=people["manager"],
     )
     message = send_test(endpoint=webhook)
+    MailProfile.objects.create(
+        person=lin,
+        language="en",
+        pending_address="lin@example.org",
+        pending_sha256=hash_secret("of-a-mail"),
+        pending_until=timezone.now() + timedelta(days=1),
+    )
     discussed = batch.tasks.order_by("position")[1].assignments.get(person=chen)
     ask_about_item(assignment=discussed, author=chen, text="Does a warning count?")
     answer_about_item(
@@ -715,6 +736,8 @@ def make_world() -> World:
             "delivery_id": message.pk,
             "secret": secret,
             "set-up.secret": setup_secret,
+            "account-mail-confirm.secret": "of-a-mail",
+            "mail-stop.token": build_stop_token(people["stranger"], "digest"),
             "person-link-revoke.link_id": withdrawn.pk,
             "account-token-revoke.token_id": own.pk,
             "person-token-revoke.token_id": other.pk,

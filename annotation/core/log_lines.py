@@ -13,10 +13,12 @@ FORMAT = "{asctime} {levelname} {name}: {message}"
 MAX_LINES = 200
 MAX_LINE_CHARACTERS = 8000
 # An address that lets whoever reads it make an account or set a password (annotation/services/people/invitations.py,
-# setup_links.py), or read a board (benchmark/services/sharing.py); and a token
+# setup_links.py), confirm or stop mail (annotation/services/mail), or read a board (benchmark/services/sharing.py); and
+# a token
 # (annotation/services/people/tokens.py), also one from before they had a prefix.
 _SECRETS = (
-    (re.compile(r"(/(?:join|set-up|shared)/)[^/\s\"'?]+"), r"\1***"),
+    (re.compile(r"(/(?:join|set-up|shared|mail/confirm|mail/stop)/)[^/\s\"'?]+"), r"\1***"),
+    (re.compile(r"(%2Fmail%2Fconfirm%2F)[^%/\s\"'?&]+", re.IGNORECASE), r"\1***"),
     (re.compile(r"(assay_)[0-9a-f]{8,}"), r"\1***"),
     (re.compile(r"(\bToken\s+)(?!assay_)[0-9a-f]{16,}"), r"\1***"),
     (re.compile(r"(\bBearer\s+)[^\s\"']+"), r"\1***"),

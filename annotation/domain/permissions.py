@@ -116,6 +116,8 @@ ANYBODY = "anybody"
 SIGNED_IN = "anybody signed in, of what is theirs"
 UNGUARDED = {
     **dict.fromkeys(["login", "account_login", "logout", "set_language", "api-nowhere"], ANYBODY),
+    "password-forgotten": ANYBODY,
+    "mail-stop": "the holder of the link in a mail",
     **dict.fromkeys(["healthz", "readyz"], ANYBODY),
     "metrics": "the holder of the token ASSAY_METRICS_TOKEN",
     **dict.fromkeys(["demo", "demo-sign-in"], "anybody, in the process of the demo alone"),
@@ -130,5 +132,7 @@ UNGUARDED = {
     **dict.fromkeys(
         ["account-token", "account-token-revoke", "account-links-seen", "api-batches"], SIGNED_IN
     ),
+    **dict.fromkeys([f"account-mail{form}" for form in ("", "-address", "-remove", "-settings")], SIGNED_IN),
+    "account-mail-confirm": "whoever holds the link and is signed in as its person, once",
 }
 """Who may open the addresses that no act guards, by the names of the addresses."""

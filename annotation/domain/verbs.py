@@ -9,6 +9,7 @@ register_kinds(
     TargetKind("person", N_("person {key}"), "annotation.Person", "username", page="person"),
     TargetKind("sign_in", N_("an unknown name")),
     TargetKind("token", N_("an unknown token")),
+    TargetKind("mail", N_("mail {key}")),
     TargetKind("invitation", N_("invitation {key}"), "annotation.Invitation", study="study"),
     TargetKind("study", N_("study {key}"), "annotation.Study", "name", study="pk"),
     TargetKind("care", N_("the limits of exposure")),
@@ -85,6 +86,21 @@ class AnnotationVerb(Verb):
     MAKE_SETUP_LINK = "make_setup_link", _account(N_("{actor} made a set-up link for {target}"))
     USE_SETUP_LINK = "use_setup_link", _account(N_("{actor} used the set-up link of {target}"))
     REVOKE_SETUP_LINK = "revoke_setup_link", _account(N_("{actor} revoked the set-up link of {target}"))
+    ASK_PASSWORD_RESET = (
+        "ask_password_reset",
+        _account(N_("Somebody asked for a new password by {target}"), "mail"),
+    )
+    SEND_PASSWORD_RESET = (
+        "send_password_reset",
+        _account(N_("A link to set a new password was made for the mail address of {target}")),
+    )
+    ASK_MAIL_ADDRESS = "ask_mail_address", _account(N_("{actor} entered a new mail address of {target}"))
+    SET_MAIL_ADDRESS = "set_mail_address", _account(N_("{actor} confirmed the mail address of {target}"))
+    REMOVE_MAIL_ADDRESS = (
+        "remove_mail_address",
+        _account(N_("{actor} removed the mail address of {target}")),
+    )
+    STOP_MAIL = "stop_mail", _account(N_("Mails of one kind to {target} were stopped by the link in one"))
 
     # People.
     ADD_PERSON = "add_person", _person(N_("{actor} added {target}"), is_blind_safe=False)
@@ -103,6 +119,10 @@ class AnnotationVerb(Verb):
     DEACTIVATE = "deactivate", _person(N_("{actor} deactivated {target}"))
     ACTIVATE = "activate", _person(N_("{actor} activated {target}"))
     INVITE = "invite", Meaning(Category.PEOPLE, N_("{actor} made {target}"), ("invitation",), False, True)
+    SEND_INVITATION = (
+        "send_invitation",
+        Meaning(Category.PEOPLE, N_("{actor} sent {target} by mail"), ("invitation",), False, True),
+    )
     ACCEPT_INVITATION = (
         "accept_invitation",
         Meaning(Category.PEOPLE, N_("{actor} accepted {target}"), ("invitation",), False, True),

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Job
+from annotation.services.mail.outbox import JOB_KIND
 
 
 class JobFilterForm(forms.Form):
@@ -16,7 +17,11 @@ class JobFilterForm(forms.Form):
     kind = forms.CharField(label=_("Kind"), required=False, max_length=50)
 
     def select(self, jobs: QuerySet[Job]) -> QuerySet[Job]:
-        """Those that are asked for; what cannot be asked for chooses nothing."""
+        """Those that are asked for; what cannot be asked for chooses nothing. Where nothing is, without the many that
+        sent mail: what became of that has a list of its own.
+        """
+        if not self._filters:
+            return jobs.exclude(kind=JOB_KIND, state=Job.State.DONE)
         return jobs.filter(**self._filters)
 
     @property

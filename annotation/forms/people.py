@@ -16,6 +16,7 @@ from django.utils.translation import pgettext_lazy
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.passwords import describe_rules
+from annotation.domain.mail.mail import check_address, extract_address
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
@@ -27,6 +28,7 @@ from annotation.models import (
     EvaluatedModel,
     Person,
 )
+from annotation.selectors.mail.mail import is_mail_on
 from annotation.services.people.invitations import MAX_DAYS
 from annotation.services.people.people import language_tags
 from annotation.services.people.tokens import MAX_NAME
@@ -247,7 +249,12 @@ class InvitationForm(LanguagesForm, RolesForm):
     days = forms.IntegerField(
         label=_("Valid for (days)"), min_value=1, max_value=MAX_DAYS, initial=USUAL_DAYS
     )
-    field_order = ("notes", "roles", "batch", "days", "languages", "others")
+    send = forms.BooleanField(
+        label=_("Send the links by mail"),
+        required=False,
+        help_text=_("Each line then holds an address, such as Lin Wei <lin@example.org>."),
+    )
+    field_order = ("notes", "send", "roles", "batch", "days", "languages", "others")
 
     def __init__(
         self, data: Any = None, *, known: Sequence[str], batches: QuerySet[Batch], batch: str = ""
@@ -255,6 +262,8 @@ class InvitationForm(LanguagesForm, RolesForm):
         """``batch``: the name of the one that is chosen at first."""
         super().__init__(data, known=known)
         self.fields["roles"].required = True
+        if not is_mail_on():
+            del self.fields["send"]
         field = self.fields["batch"]
         assert isinstance(field, forms.ModelChoiceField)
         field.queryset = batches
@@ -274,6 +283,18 @@ class InvitationForm(LanguagesForm, RolesForm):
                 % {"most": MAX_NOTE, "line": long[0][:40]}
             )
         return notes or [""]
+
+    def clean(self) -> dict[str, Any]:
+        """``addresses``: to which the link of each note is sent, empty where none is."""
+        data = super().clean() or self.cleaned_data
+        notes = data.get("notes", [])
+        data["addresses"] = [""] * len(notes)
+        if data.get("send"):
+            try:
+                data["addresses"] = [check_address(extract_address(note) or note) for note in notes]
+            except AssayError as error:
+                self.add_error("notes", error_text(error))
+        return data
 
 
 class AccountForm(LanguagesForm):

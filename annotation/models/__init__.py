@@ -28,6 +28,7 @@ from annotation.models.gold_questions import GoldQuestion, GoldQuestionTask, Qua
 from annotation.models.guidelines import Guideline, GuidelineNote, IntroductionReading
 from annotation.models.imports import HeaderMapping, Import
 from annotation.models.jobs import Job
+from annotation.models.mail.mail import MailProfile, OutgoingMail
 from annotation.models.people import (
     ITEM_DISPLAY,
     ApiToken,
@@ -96,10 +97,12 @@ __all__ = [
     "ItemMessage",
     "Job",
     "LabelPosterior",
+    "MailProfile",
     "MemberCounts",
     "Membership",
     "OfStudy",
     "OneTimeLink",
+    "OutgoingMail",
     "Panel",
     "Person",
     "Prompt",

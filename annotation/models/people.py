@@ -202,6 +202,12 @@ class SetupLink(OneTimeLink):
         settings.AUTH_USER_MODEL, models.PROTECT, related_name="setup_links", verbose_name=_("person")
     )
     seen_at = models.DateTimeField(_("seen"), null=True, blank=True)
+    by_mail = models.BooleanField(
+        _("sent by mail"),
+        default=False,
+        db_default=False,
+        help_text=_("Nobody made it: whoever opens the person's mail asked for it."),
+    )
 
     class Meta:
         verbose_name = _("set-up link")

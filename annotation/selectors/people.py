@@ -168,7 +168,8 @@ def read_link_state(link: OneTimeLink) -> LinkState:
     if link.accepted_at is not None:
         return LinkState.ACCEPTED
     study = link.study_id if isinstance(link, Invitation) else None
-    if link.revoked_at is not None or not _may_invite(link.created_by, study):
+    needs_maker = not (isinstance(link, SetupLink) and link.by_mail)
+    if link.revoked_at is not None or (needs_maker and not _may_invite(link.created_by, study)):
         return LinkState.REVOKED
     return LinkState.EXPIRED if link.expires_at <= timezone.now() else LinkState.WAITING
 
@@ -209,6 +210,8 @@ def find_setup_link(secret: str) -> SetupLink | None:
 def read_setup_link_state(link: SetupLink) -> LinkState:
     """It ends, too, when its person becomes an admin and whoever made it is none."""
     state, maker = read_link_state(link), link.created_by
+    if link.by_mail:
+        return state
     above = link.person.is_superuser and not (maker is not None and maker.is_superuser)
     return LinkState.REVOKED if state == LinkState.WAITING and above else state
 

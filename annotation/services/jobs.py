@@ -30,6 +30,7 @@ from django.conf import settings
 from django.db import Error, connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Greatest, Now
+from django.dispatch import Signal
 from django.utils.module_loading import autodiscover_modules
 
 from annotation.core.databases import is_connection_lost, seconds_ago, wait_for_database
@@ -49,6 +50,8 @@ logger = logging.getLogger(__name__)
 Handler = Callable[["JobContext"], dict[str, Any]]
 Watcher = Callable[[float, str], None]
 HANDLERS: dict[str, Handler] = {}
+job_failed = Signal()
+"""Sent with ``job`` in the transaction in which it is marked; what a receiver raises holds nothing up."""
 HISTORY_LIMIT = 2000
 RESEND_AFTER = timedelta(seconds=10)
 WAIT_SECONDS = 0.5
@@ -417,6 +420,8 @@ def _finish_job(
     if not row.update(**changes):
         return
     job.state = state
+    if state == Job.State.FAILED:
+        job_failed.send_robust(sender=Job, job=job)
     if state == Job.State.DONE:
         for dependent_id, kind in job.dependents.values_list("pk", "kind"):
             transaction.on_commit(partial(_send_message, dependent_id, kind))

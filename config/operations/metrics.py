@@ -31,6 +31,7 @@ from prometheus_client.registry import Collector
 from annotation.core.signs import BEAT, WORKER
 from annotation.core.version import code_version
 from annotation.models import Job
+from annotation.selectors.mail.mail import is_mail_on, measure_mail_load
 from annotation.selectors.operations.load import (
     count_finished_jobs,
     count_live_claims,
@@ -127,6 +128,8 @@ class _Gauges(Collector):
         )
         for name, number in count_work_done().items():
             yield CounterMetricFamily(f"assay_{name}", f"Work {name}, in all batches.", value=number)
+        if is_mail_on():
+            yield from self._read_mail()
         signs = [*list_signs(BEAT), *list_signs(WORKER)]
         ages = {
             kind: min((s.seconds for s in signs if s.kind == kind), default=None) for kind in (BEAT, WORKER)
@@ -140,6 +143,13 @@ class _Gauges(Collector):
         )
         alive = sum(not sign.is_stale for sign in signs if sign.kind == WORKER)
         yield _gauge("assay_workers", "Workers that were heard of within a minute.", {(): alive})
+
+    def _read_mail(self) -> Iterator[Metric]:
+        load = measure_mail_load()
+        states = {("waiting",): load.waiting, ("sent",): load.sent, ("failed",): load.failed}
+        yield _gauge("assay_mail", "Mails that wait now; sent and failed in 7 days.", states, "state")
+        oldest = {(): load.oldest_seconds}
+        yield _gauge("assay_oldest_waiting_mail_seconds", "Age of the oldest mail that waits.", oldest)
 
 
 def _gauge(name: str, words: str, values: Mapping[Any, float], *labels: str) -> GaugeMetricFamily:

@@ -33,6 +33,7 @@ from annotation.services.annotations.closings import close_blocks
 from annotation.services.audit import record
 from annotation.services.batches.batches import set_state
 from annotation.services.counts import lock_memberships
+from annotation.services.mail.reminders import post_alarm
 
 logger = logging.getLogger(__name__)
 # So many units must be complete before an interval is believed, and so many more after an alarm before the next.
@@ -132,7 +133,7 @@ def _raise_alarm(batch: Batch, first: AgreementMeasurement) -> None:
     pausing = locked.state == Batch.State.OPEN and batch.alarm_action == Batch.AlarmAction.PAUSE
     if pausing:
         set_state(batch=batch, state=Batch.State.PAUSED)
-    Alarm.objects.create(
+    alarm = Alarm.objects.create(
         batch=batch,
         at=timezone.now(),
         criterion=first.criterion or "",
@@ -143,6 +144,7 @@ def _raise_alarm(batch: Batch, first: AgreementMeasurement) -> None:
         threshold=threshold,
         paused=pausing,
     )
+    post_alarm(alarm)
     record(
         actor=None,
         verb=AnnotationVerb.AGREEMENT_ALARM,

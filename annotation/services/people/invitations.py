@@ -10,17 +10,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from uuid import uuid4
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.study_scope import build_study_filter, limit_to_studies
+from annotation.domain.mail.mail import MailKind, check_address
 from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Batch, Invitation, Membership, Person
+from annotation.selectors.mail.mail import get_mail_language, is_mail_on
 from annotation.selectors.people import LinkState, hash_secret, read_link_state
 from annotation.services.audit import record
 from annotation.services.batches.members import join_batch
+from annotation.services.mail.outbox import derive_secret, post_mail
 from annotation.services.people.people import add_member, add_person, language_tags, refuse_unknown_roles
 from annotation.services.studies import find_or_make_study
 
@@ -48,11 +52,16 @@ def invite(
     note: str = "",
     days: int,
     batch: Batch | None = None,
+    address: str = "",
     actor: Person,
 ) -> tuple[Invitation, str]:
     """Make an invitation that ends after ``days``, and the secret of its link, which nobody can be told again. Whoever
-    accepts it becomes a member of ``batch``, in those of the roles that one has in a batch.
+    accepts it becomes a member of ``batch``, in those of the roles that one has in a batch. With an ``address`` the
+    link is sent there, in the language of now.
     """
+    if address and not is_mail_on():
+        raise Conflict(N_("This site sends no mail."))
+    address = check_address(address) if address else ""
     roles = list(roles)
     refuse_unknown_roles(roles)
     if not roles:
@@ -63,7 +72,8 @@ def invite(
         raise AssayError(
             N_("Nobody in these roles works in a batch: choose no batch, or annotator or adjudicator.")
         )
-    secret = secrets.token_urlsafe(SECRET_BYTES)
+    uuid = uuid4()
+    secret = derive_secret(uuid) if address else secrets.token_urlsafe(SECRET_BYTES)
     invitation = Invitation.objects.create(
         study=find_or_make_study(actor=actor),
         secret_sha256=hash_secret(secret),
@@ -82,6 +92,17 @@ def invite(
         languages=invitation.languages,
         expires_at=invitation.expires_at.isoformat(),
     )
+    if address:
+        post_mail(
+            kind=MailKind.INVITATION,
+            address=address,
+            language=get_mail_language(),
+            study_id=invitation.study_id,
+            invitation=invitation,
+            uuid=uuid,
+            expires_at=invitation.expires_at,
+        )
+        record(actor=actor, verb=AnnotationVerb.SEND_INVITATION, target=_target(invitation))
     return invitation, secret
 
 

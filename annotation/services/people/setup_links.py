@@ -68,7 +68,8 @@ def use_setup_link(*, secret: str, password: str) -> Person:
     person.set_password(password)
     person.password_by = person
     person.save(update_fields=["password"])
-    _record(link, person, AnnotationVerb.USE_SETUP_LINK, made_by=str(link.created_by))
+    made_by = "mail" if link.by_mail else str(link.created_by)
+    _record(link, person, AnnotationVerb.USE_SETUP_LINK, made_by=made_by)
     return person
 
 

@@ -34,7 +34,7 @@ SHOWN_OF_UNKNOWN_NAME = 3  # it may be a password, typed into the wrong field
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
-    """Assay's words and limits in allauth's sign-in. Accounts come from managers alone, and there is no mail."""
+    """Assay's words and limits in allauth's sign-in. Accounts come from managers alone, and mail is our own."""
 
     error_messages = DefaultAccountAdapter.error_messages | {
         "username_password_mismatch": _(
@@ -98,6 +98,11 @@ def is_token_guess_too_many(request: HttpRequest) -> bool:
     if _consume(request, "token_refused_event") is not None:
         record(actor=None, verb=AnnotationVerb.TOKEN_REFUSED, target="token")
     return _consume(request, "token_refused") is None
+
+
+def is_mail_too_often(request: HttpRequest, limit: str, *, key: str | None = None) -> bool:
+    """Counts a mail that somebody asks for, by the limit of this name in the settings."""
+    return _consume(request, limit, key=key) is None
 
 
 def client_address(request: HttpRequest | None) -> str:

@@ -15,7 +15,16 @@ from django.utils import timezone
 
 from annotation.core.errors import Conflict
 from annotation.domain.verbs import AnnotationVerb
-from annotation.models import AuditEvent, Batch, CacheEntry, Draft, Export, Import, WebhookDelivery
+from annotation.models import (
+    AuditEvent,
+    Batch,
+    CacheEntry,
+    Draft,
+    Export,
+    Import,
+    OutgoingMail,
+    WebhookDelivery,
+)
 from annotation.selectors.exports import UNDER_WAY, get_export_folder
 from annotation.services.exports.downloads import FOLDER, PART, discard_export
 from annotation.services.imports.uploads import discard_upload
@@ -89,6 +98,12 @@ def clean_charts(remove: bool) -> Remains:
     return remove_paths(
         list_old(Path(settings.ASSAY_DATA_DIR) / "charts", settings.CHART_DAYS), remove=remove
     )
+
+
+def clean_mails(remove: bool) -> Remains:
+    """Rows of mails that were sent or given up. Their words stand nowhere."""
+    old = OutgoingMail.objects.filter(ended_at__lt=find_cutoff(settings.MAIL_DAYS))
+    return delete_rows(old, remove=remove)
 
 
 def clean_stray_files(remove: bool) -> Remains:

@@ -30,6 +30,7 @@ from annotation.models.sql import dumps
 from annotation.models.sql.dumps import DumpTable, Snapshot
 from annotation.services import jobs
 from annotation.services.audit import record
+from annotation.services.mail.outbox import hold_mails
 from annotation.services.upkeep.backups import find_apps, ignore_progress
 from annotation.services.upkeep.data_folder import STAGING, list_data_files
 from annotation.services.upkeep.manifests import (
@@ -212,6 +213,7 @@ def _store(
                 held = jobs.hold_jobs(apps.get_model("annotation", "Job"), AssayError(HELD))
                 with suppress(LookupError):  # of a version that had none
                     hold_endpoints(apps.get_model("annotation", "WebhookEndpoint"))
+                hold_mails(apps)
             for file in manifest.files:
                 placed.append(_put_in_place(staging, file.path))
     except BaseException:

@@ -23,6 +23,7 @@ from annotation.domain.permissions import OPERATE
 from annotation.forms.operations import JobFilterForm
 from annotation.models import Job
 from annotation.selectors.jobs import diagnose, list_jobs_of_site
+from annotation.selectors.mail.mail import is_mail_on, list_failures, measure_mail_load
 from annotation.selectors.operations.queues import get_queue, list_queues
 from annotation.selectors.operations.signs import list_signs
 from annotation.services import jobs
@@ -101,4 +102,10 @@ def _get_job(request: HttpRequest, job_id: int) -> Job:
 
 def _describe_processes() -> dict[str, Any]:
     beats = list_signs(BEAT)
-    return {"beat": beats[0] if beats else None, "queues": list_queues(), "workers": list_signs(WORKER)}
+    return {
+        "beat": beats[0] if beats else None,
+        "queues": list_queues(),
+        "workers": list_signs(WORKER),
+        "mail": measure_mail_load() if is_mail_on() else None,
+        "mail_failures": list_failures() if is_mail_on() else (),
+    }

@@ -29,6 +29,7 @@ from annotation.models import Invitation, Person
 from annotation.selectors.access import list_visible_studies
 from annotation.selectors.batches import list_unfinished_batches
 from annotation.selectors.datasets import list_prompt_languages
+from annotation.selectors.mail.mail import list_invitation_mails
 from annotation.selectors.people import (
     LinkState,
     find_invitation,
@@ -48,6 +49,7 @@ from annotation.services.people.invitations import (
 )
 from annotation.services.people.setup_links import ENDED as SETUP_ENDED
 from annotation.services.people.setup_links import use_setup_link
+from annotation.services.people.sign_ins import is_mail_too_often
 from annotation.views.access import act_required, person_of
 from annotation.views.demo import BACKEND
 from annotation.views.notices import add_notice
@@ -72,6 +74,10 @@ def invitations(request: HttpRequest) -> HttpResponse:
     options: dict[str, Any] = {"known": list_prompt_languages(), "batches": list_unfinished_batches()}
     form = InvitationForm(request.POST or None, batch=request.GET.get("batch", ""), **options)
     context: dict[str, Any] = {}
+    if form.is_valid() and form.cleaned_data.get("send") and exceeds_mails(request, form):
+        form.add_error(
+            "send", _("Too many mails within a day: give these links yourself, or send them tomorrow.")
+        )
     if form.is_valid():
         try:
             made = invite_people(form, person_of(request))
@@ -83,15 +89,17 @@ def invitations(request: HttpRequest) -> HttpResponse:
                     (invitation, build_site_url(request, "join", secret)) for invitation, secret in made
                 ],
                 "batch": form.cleaned_data["batch"],
+                "is_sent": bool(form.cleaned_data.get("send")),
             }
             form = InvitationForm(**options)
     page = Paginator(all_invitations(), PAGE).get_page(request.GET.get("page"))
-    left_out = list_left_out(page.object_list)
+    left_out, mails = list_left_out(page.object_list), list_invitation_mails(page.object_list)
     context |= {
         "form": form,
         "page": page,
         "rows": [
-            invitation_row(invitation) | {"left_out": invitation.pk in left_out}
+            invitation_row(invitation)
+            | {"left_out": invitation.pk in left_out, "mail": mails.get(invitation.pk)}
             for invitation in page.object_list
         ],
         "crumbs": breadcrumbs((_("Members"), "people", []), title=_("Invitations")),
@@ -106,7 +114,16 @@ def invite_people(form: InvitationForm, actor: Person) -> list[tuple[Invitation,
     """An invitation for each line of the form, with the secrets of their links; all or none."""
     data = form.cleaned_data
     options: dict[str, Any] = {"languages": form.tags(), "days": data["days"], "batch": data["batch"]}
-    return [invite(roles=data["roles"], note=note, actor=actor, **options) for note in data["notes"]]
+    return [
+        invite(roles=data["roles"], note=note, address=address, actor=actor, **options)
+        for note, address in zip(data["notes"], data["addresses"], strict=True)
+    ]
+
+
+def exceeds_mails(request: HttpRequest, form: InvitationForm) -> bool:
+    """Counts a mail for each line of the form: nobody's address is to be flooded from here."""
+    key = str(person_of(request).pk)
+    return any(is_mail_too_often(request, "mail_invitation", key=key) for _note in form.cleaned_data["notes"])
 
 
 @require_POST

@@ -15,6 +15,7 @@ from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
 from django.views.generic.edit import FormView
 
+from annotation.selectors.mail.mail import is_mail_on
 from annotation.services.demo import CAST
 from annotation.services.people.sign_ins import WAIT_SECONDS
 from annotation.views.demo import is_demo
@@ -70,5 +71,6 @@ class SignIn(LoginView):  # type: ignore[misc]
         ]
         return FormView.get_context_data(self, **kwargs) | {
             "demo_sign_in": ways,
+            "sends_mail": is_mail_on(),
             "next": self.get_next_url() or "",
         }

@@ -181,3 +181,65 @@ def test_collected_styles_are_hashed_and_compressed_and_then_served_so(tmp_path:
     assert len(script.read_text()) < len(written)
     printed = start(tmp_path, "WHITENOISE_USE_FINDERS", ASSAY_STATIC_ROOT=str(folder)).stdout
     assert "False" in printed
+
+
+MAIL = {"EMAIL_URL": "smtp://localhost", "ASSAY_MAIL_FROM": "Assay <assay@example.org>"}
+SITE = {"ASSAY_SITE_URL": "http://localhost:8000"}
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mail.example.org", "write smtp://HOST"),
+        ("http://mail.example.org", "write smtp://HOST"),
+        ("smtp://", "percent-encoded"),
+        ("smtps://user:s3cret/word@mail.example.org", ""),
+        ("smtps://user@mail.example.org", "both the user and the password"),
+        ("smtp://user:s3cret@mail.example.org", "in clear"),
+        ("submission://mail.example.org:99999", "up to 65535"),
+        ("submission://mail.example.org/path", "percent-encoded"),
+        ("file://folder", "whole"),
+    ],
+)
+def test_a_bad_mail_server_is_refused_without_its_password(tmp_path: Path, url: str, words: str):
+    output = start(tmp_path, EMAIL_URL=url)
+    assert output.returncode == 1
+    last = output.stderr.strip().splitlines()[-1]
+    assert "EMAIL_URL: " in last
+    assert words in last
+    assert "s3cret" not in output.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"ASSAY_MAIL_FROM": ""}, "ASSAY_MAIL_FROM is empty"),
+        ({"ASSAY_MAIL_FROM": "Assay"}, "ASSAY_MAIL_FROM='Assay': write an address"),
+        ({"ASSAY_SITE_URL": ""}, "ASSAY_SITE_URL is empty"),
+        ({"ASSAY_SITE_URL": "assay.example.org"}, "ASSAY_SITE_URL='assay.example.org': write the address"),
+        ({"ASSAY_SITE_URL": "https://elsewhere.example"}, "ALLOWED_HOSTS does not name its host"),
+        ({"ASSAY_REMIND_AT": "morning"}, "ASSAY_REMIND_AT='morning': say an hour"),
+        ({"ASSAY_DUE_DAYS": "-1"}, "ASSAY_DUE_DAYS='-1': say a whole number"),
+        ({"ASSAY_MAIL_DAYS": "0"}, "ASSAY_MAIL_DAYS='0': say a whole number above 0"),
+    ],
+)
+def test_mail_needs_a_sender_and_the_address_of_the_site(tmp_path: Path, changes: dict[str, str], words: str):
+    output = start(tmp_path, **{**MAIL, **SITE, **changes})
+    assert output.returncode == 1
+    assert words in output.stderr.strip().splitlines()[-1]
+
+
+def test_mail_settings_as_they_should_be(tmp_path: Path):
+    encoded = "submission://assay%40example.org:p%2Fw%3A1@mail.example.org"
+    environment = {**MAIL, "EMAIL_URL": encoded, "ASSAY_SITE_URL": "https://a.example.org/"}
+    hosts = {"ALLOWED_HOSTS": ".example.org", "SECRET_KEY": "abcdefghij" * 5}
+    output = start(tmp_path, "MAIL_SERVER", "MAIL_FROM", "SITE_URL", **environment, **hosts)
+    assert output.stdout.splitlines() == [
+        "submission://mail.example.org:587",
+        "('Assay', 'assay@example.org')",
+        "https://a.example.org",
+    ]
+    # Without a server nothing else is asked for, and beat has nothing to do.
+    output = start(tmp_path, "MAIL_SERVER", "CELERY_BEAT_SCHEDULE")
+    assert output.stdout.startswith("None\n")
+    assert "send-mail" not in output.stdout
