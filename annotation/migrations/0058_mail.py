@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("annotation", "0056_job_log"),
+        ("annotation", "0057_webhooks"),
     ]
 
     operations = [
