@@ -35,6 +35,7 @@ from annotation.models.people import (
     OneTimeLink,
     Person,
     SetupLink,
+    SignInSession,
 )
 from annotation.models.releases import (
     BatchDraw,
@@ -107,6 +108,7 @@ __all__ = [
     "ResultOpening",
     "SetupLink",
     "Shareable",
+    "SignInSession",
     "Slate",
     "SlateEntry",
     "Stratum",
