@@ -331,12 +331,13 @@ def list_sessions(person: Person, *, own_key: str = "") -> list[SessionRow]:
 
 def list_factors(person: Person) -> QuerySet[Authenticator]:
     """The second factors of the person, recovery codes among them, the oldest first."""
-    return Authenticator.objects.filter(user=person).order_by("pk")
+    factors: QuerySet[Authenticator] = Authenticator.objects.filter(user=person).order_by("pk")
+    return factors
 
 
 def exists_passkey() -> bool:
     """Whether anybody on the site has a passkey."""
-    return Authenticator.objects.filter(type=Authenticator.Type.WEBAUTHN).exists()
+    return bool(Authenticator.objects.filter(type=Authenticator.Type.WEBAUTHN).exists())
 
 
 ENDED_DAYS = 90  # an ended token is listed so long, with why it ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
@@ -52,7 +52,7 @@ class SignInMiddleware:
         is_open = not getattr(view, "login_required", True) and not request.path_info.startswith(API)
         if is_open or not request.user.is_authenticated:
             return None
-        person, state = cast("Person", request.user), read_state(request)
+        person, state = request.user, read_state(request)
         if not _is_session_good(request, person, state):
             return _end(request)
         if settings.SECOND_FACTOR_ROLES and not state.get("factor"):

@@ -23,7 +23,7 @@ from annotation.services.people.providers import build_subject, get_provider, ke
 NONCE_BYTES = 24
 
 
-class Refused(ProviderException):
+class Refused(ProviderException):  # type: ignore[misc]
     """What allauth shows the page of a failed sign-in for, with our error in it."""
 
     def __init__(self, error: AssayError) -> None:

@@ -40,7 +40,7 @@ from annotation.models import Person, SignInSession, Study, StudyMembership
 from annotation.services.audit import record
 from annotation.services.people import oidc
 from annotation.services.people.people import add_person, set_mapped_roles
-from annotation.services.people.sessions import delete_sessions, read_state, write_state
+from annotation.services.people.sessions import delete_sessions, get_row_id, read_state, write_state
 from annotation.services.people.sign_ins import is_refusal_worth_an_event
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ WAIT_SECONDS = 6.0
 
 
 def list_providers() -> tuple[AnyProvider, ...]:
-    return cast("tuple[AnyProvider, ...]", settings.SIGN_IN_PROVIDERS)
+    return settings.SIGN_IN_PROVIDERS
 
 
 def find_provider(name: str) -> AnyProvider | None:
@@ -98,7 +98,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             if sociallogin.state.get("process") == AuthProcess.CONNECT:
                 if not request.user.is_authenticated:
                     raise Conflict(N_("The linking took too long, or was begun elsewhere: begin again."))
-                link_own_account(request, cast("Person", request.user), provider, sociallogin)
+                link_own_account(request, request.user, provider, sociallogin)
                 raise ImmediateHttpResponse(redirect("account"))
             person = find_or_make_person(provider, sociallogin)
         except AssayError as error:
@@ -123,10 +123,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             logger.warning(
                 "a sign-in by %s failed: %s", entry.name, describe_failure(exception, extra_context)
             )
-            reason = oidc.ProviderRefusal(
-                N_("The sign-in by {provider} did not succeed. Begin again from the page of signing in."),
-                provider=entry.title,
-            )
+            reason = build_refusal(entry)
         raise ImmediateHttpResponse(refuse_sign_in(request, entry, reason))
 
     def get_secret(self, provider: OidcProvider) -> str:
@@ -146,6 +143,14 @@ def refuse_sign_in(request: HttpRequest, provider: AnyProvider, error: AssayErro
     return render(request, "registration/provider_refused.html", context, status=error.status)
 
 
+def build_refusal(provider: AnyProvider) -> AssayError:
+    """Where there is nothing more to say to who signs in."""
+    return oidc.ProviderRefusal(
+        N_("The sign-in by {provider} did not succeed. Begin again from the page of signing in."),
+        provider=provider.title,
+    )
+
+
 def describe_failure(exception: Any, context: Any) -> str:
     """For the log: the kind of the error, never a token or a code, which stand in what libraries say."""
     reason = (context or {}).get("saml_last_error_reason")
@@ -161,7 +166,12 @@ def build_app(provider: AnyProvider) -> SocialApp:
             "username": provider.username_attribute,
             "name": provider.name_attribute,
         }
-        advanced = {"want_assertion_signed": True, "reject_idp_initiated_sso": True, "want_name_id": True}
+        advanced = {
+            "want_assertion_signed": True,
+            "reject_idp_initiated_sso": True,
+            "want_name_id": True,
+            "allow_single_label_domains": True,  # as hosts of an intranet are
+        }
         return SocialApp(
             provider="saml",
             provider_id=provider.name,
@@ -420,7 +430,7 @@ def attach_provider(request: HttpRequest, sociallogin: SocialLogin | None = None
         check_at = int(time.time()) + provider.check_seconds
     else:
         ends_at = now + timedelta(minutes=provider.session_minutes)
-    SignInSession.objects.filter(pk=read_state(request).get("row")).update(
+    SignInSession.objects.filter(pk=get_row_id(request)).update(
         method=SignInSession.Method.PROVIDER,
         provider=provider.name,
         subject=login.account.uid,
@@ -445,8 +455,7 @@ def check_session(request: HttpRequest, person: Person) -> bool:
     The groups of now give the roles of now. A provider that does not answer is waited for ``outage_minutes``, in which
     the session goes on as it was; one that refuses ends it.
     """
-    state = read_state(request)
-    row = SignInSession.objects.filter(pk=state.get("row"), person=person).first()
+    row = SignInSession.objects.filter(pk=get_row_id(request), person=person).first()
     provider = find_provider(row.provider) if row else None
     if row is None or not isinstance(provider, OidcProvider):
         return False  # the row was revoked, or the provider is in the document no more

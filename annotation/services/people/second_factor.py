@@ -23,7 +23,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest
 
-from annotation.core.errors import N_, AssayError, Conflict, Forbidden
+from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
 from annotation.core.sealing import seal, unseal
 from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Person
@@ -135,7 +135,7 @@ def remove_factor(*, person: Person, factor_id: int) -> None:
     factors = list(list_factors(person))
     factor = next((row for row in factors if row.pk == factor_id and row.type != CODES), None)
     if factor is None:
-        raise Conflict(N_("There is no such second factor; it may have been removed already."))
+        raise NotFound(N_("There is no such second factor; it may have been removed already."))
     others = [row for row in factors if row.type != CODES and row.pk != factor_id]
     if not others and is_demanded(person):
         raise Forbidden(N_("Your roles demand a second factor: add another one before you remove this."))
@@ -166,7 +166,7 @@ def reset_factors(*, person: Person, actor: Person) -> int:
     removed, _rows = Authenticator.objects.filter(user=person).delete()
     if removed:
         _record(AnnotationVerb.RESET_FACTORS, person, actor)
-    return removed
+    return int(removed)
 
 
 def check_code(request: HttpRequest, person: Person, code: str) -> bool:
@@ -218,7 +218,7 @@ def _find_counter(secret: str, code: str, *, after: int) -> int | None:
 
 
 def has_factor(person: Person) -> bool:
-    return Authenticator.objects.filter(user=person, type__in=(APP, PASSKEY)).exists()
+    return bool(Authenticator.objects.filter(user=person, type__in=(APP, PASSKEY)).exists())
 
 
 def is_demanded(person: Person) -> bool:

@@ -41,6 +41,11 @@ def read_state(request: HttpRequest) -> dict[str, Any]:
     return cast("dict[str, Any]", request.session.get(STATE) or {})
 
 
+def get_row_id(request: HttpRequest) -> int:
+    """Of the session's SignInSession; 0 for a session without."""
+    return int(read_state(request).get("row") or 0)
+
+
 def write_state(request: HttpRequest, **changes: Any) -> None:
     request.session[STATE] = read_state(request) | changes
 
@@ -58,10 +63,10 @@ def begin_session(request: HttpRequest, user: Person, **_signal: Any) -> None:
         session.create()
     method = getattr(request, "_sign_in_method", "")
     # Django gave the session another key when it signed somebody in who was signed in already.
-    SignInSession.objects.filter(pk=read_state(request).get("row")).delete()
+    SignInSession.objects.filter(pk=get_row_id(request)).delete()
     row = SignInSession.objects.create(
         person=user,
-        session_key=session.session_key,
+        session_key=session.session_key or "",
         method=method,
         began_at=now,
         seen_at=now,
@@ -81,7 +86,7 @@ def end_row(request: HttpRequest, **_signal: Any) -> None:
 def touch_session(request: HttpRequest) -> None:
     """The session was used. Called once in five minutes at most (config.middleware.IdleSessionMiddleware)."""
     origin = get_request_origin()
-    SignInSession.objects.filter(pk=read_state(request).get("row")).update(
+    SignInSession.objects.filter(pk=get_row_id(request)).update(
         session_key=request.session.session_key,
         seen_at=timezone.now(),
         address=origin.address[:MAX_ADDRESS],
@@ -98,7 +103,7 @@ def keep_session(request: HttpRequest, person: Person) -> None:
     state, origin = read_state(request), get_request_origin()
     row = SignInSession.objects.create(
         person=person,
-        session_key=request.session.session_key,
+        session_key=request.session.session_key or "",
         method="" if state.get("method") == SignInSession.Method.PROVIDER else state.get("method", ""),
         began_at=datetime.fromtimestamp(state.get("at") or time.time(), tz=UTC),
         seen_at=timezone.now(),
@@ -158,7 +163,7 @@ def clean_up_rows() -> int:
 def is_fresh(request: HttpRequest) -> bool:
     """Whether the person proved who they are within the last five minutes."""
     state = read_state(request)
-    latest = max(state.get("at", 0), state.get("confirmed", 0))
+    latest = int(max(state.get("at", 0), state.get("confirmed", 0)))
     return time.time() - latest < FRESH_SECONDS
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from functools import wraps
 from typing import Any
 
+import xmlsec
 from allauth.socialaccount.providers.saml import views as saml
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -23,6 +25,8 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
+from onelogin.saml2.errors import OneLogin_Saml2_ValidationError
+from lxml import etree  # type: ignore[import-untyped]
 
 from annotation.core.errors import AssayError
 from annotation.core.http import breadcrumbs
@@ -42,6 +46,18 @@ from annotation.services.people.sessions import is_fresh
 from annotation.views.access import View, act_required, person_of, post_form
 from annotation.views.people.second_factor import fresh_required, safe_page
 from annotation.views.people.sign_in import KINDS
+
+
+UNREADABLE = (
+    OneLogin_Saml2_ValidationError,
+    etree.LxmlError,
+    xmlsec.Error,
+    PermissionDenied,
+    ValueError,
+    TypeError,
+    LookupError,
+)
+"""What the libraries make of an answer that is none, or of one that nobody asked for."""
 
 
 class ProviderLinkForm(forms.Form):
@@ -124,6 +140,7 @@ def of_saml(view: View) -> View:
     @wraps(view)
     def found(request: HttpRequest, organization_slug: str) -> HttpResponseBase:
         find_saml(organization_slug)
+        request.META.setdefault("HTTP_HOST", request.get_host())  # read as it stands there
         return view(request, organization_slug)
 
     return found
@@ -148,6 +165,14 @@ class SamlAnswer(saml.ACSView):  # type: ignore[misc]
 @method_decorator(of_saml, name="dispatch")
 class SamlFinish(saml.FinishACSView):  # type: ignore[misc]
     """The same browser with its cookies: the assertion must answer what this session has asked."""
+
+    def dispatch(self, request: HttpRequest, organization_slug: str) -> HttpResponse:
+        try:
+            answer: HttpResponse = super().dispatch(request, organization_slug)
+        except UNREADABLE:
+            provider = find_saml(organization_slug)
+            return services.refuse_sign_in(request, provider, services.build_refusal(provider))
+        return answer
 
 
 @method_decorator([csrf_exempt, of_saml], name="dispatch")
@@ -206,7 +231,7 @@ def person_provider_link(request: HttpRequest, username: str) -> HttpResponse:
     person, form = get_person(username), ProviderLinkForm(request.POST)
     if not form.is_valid():
         for errors in form.errors.values():
-            messages.error(request, " ".join(errors))
+            messages.error(request, " ".join(map(str, errors)))
         return redirect("person", username)
     provider: AnyProvider = services.get_provider(form.cleaned_data["provider"])
     services.link_account(

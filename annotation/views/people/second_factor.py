@@ -33,7 +33,7 @@ from annotation.domain.permissions import MANAGE_SIGN_INS
 from annotation.models import Person, SignInSession
 from annotation.selectors.people import get_person, list_factors
 from annotation.services.people import second_factor as services
-from annotation.services.people.sessions import confirm, is_fresh, note_method, read_state, write_state
+from annotation.services.people.sessions import confirm, is_fresh, note_method, write_state
 from annotation.services.people.sign_ins import check_present_password
 from annotation.views.access import View, act_required, person_of, post_form
 from annotation.views.notices import add_notice
@@ -316,7 +316,7 @@ class SecondFactor(AuthenticateView):  # type: ignore[misc]
         return answer
 
     def form_invalid(self, form: Any) -> HttpResponse:
-        answer = self.render_to_response(self.get_context_data())
+        answer: HttpResponse = self.render_to_response(self.get_context_data())
         is_too_many = form.has_error("code", "too_many")
         answer.status_code = 429 if is_too_many else 422
         return answer
@@ -362,8 +362,3 @@ def find_passkey(form: Any) -> Authenticator | None:
         return form.cleaned_data["credential"] if form.is_valid() else None
     except (ValueError, TypeError, KeyError, AttributeError):  # what the libraries make of nonsense
         return None
-
-
-def needs_factor(request: HttpRequest, person: Person) -> bool:
-    """Whether the person must add a second factor before anything else."""
-    return not read_state(request).get("factor") and services.is_demanded(person)

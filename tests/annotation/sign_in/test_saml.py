@@ -141,6 +141,15 @@ def test_nobody_is_signed_in_who_did_not_begin_here(directory: SamlDirectory):
     assert bring(Client(), form).status_code == 403
 
 
+@pytest.mark.parametrize("answer", ["", "x", "PHg+", "PHg+PC94Pg==", "////", "é"])
+def test_nonsense_is_refused(directory: SamlDirectory, answer: str):
+    client = Client()
+    fetch_answer(client)
+    assert bring(client, {"SAMLResponse": answer}).status_code == 403
+    assert bring(client, {}).status_code == 403
+    assert not is_signed_in(client)
+
+
 def test_the_metadata_name_the_address_of_the_answer(directory: SamlDirectory):
     answer = Client().get(reverse("saml_metadata", args=["campus"]))
     assert answer["Content-Type"] == "text/xml"
