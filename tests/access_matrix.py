@@ -83,7 +83,8 @@ OFFICE = frozenset({"manager", "researcher"})
 # What a refused request may write: who asked, and how often.
 BOOKKEEPING = re.compile(
     r"django_session|annotation_apitoken|cache|annotation_auditevent|annotation_resultopening"
-    r"|annotation_signinsession", re.IGNORECASE
+    r"|annotation_signinsession",
+    re.IGNORECASE,
 )
 WRITE = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 RATIONALE_WORD = RATIONALE.split(",", maxsplit=1)[0]

@@ -48,7 +48,7 @@ def combine_roles(
     ``held`` are the roles of now with who gave them (empty: somebody by hand). What was given by hand, or by another
     provider, stays, unless this one ``owns`` the roles of the study.
     """
-    others = frozenset(role for role, giver in held.items() if giver != provider)
+    manual = frozenset(role for role, giver in held.items() if giver != provider)
     if owns:
         return mapped, mapped
-    return others | mapped, mapped - others
+    return manual | mapped, mapped - manual

@@ -119,8 +119,8 @@ class SamlSignIn(SAMLProvider):  # type: ignore[misc]
         provider = get_provider(self.app.provider_id)
         assert isinstance(provider, SamlProvider)
         attributes: dict[str, Any] = dict(data.get_attributes())
-        kept = keep_claims(provider, attributes)
-        return kept | {"sid": str(data.get_session_index() or ""), "sub": data.get_nameid() or ""}
+        claims = keep_claims(provider, attributes)
+        return claims | {"sid": str(data.get_session_index() or ""), "sub": data.get_nameid() or ""}
 
     def extract_common_fields(self, data: Any) -> dict[str, Any]:
         return {}

@@ -72,8 +72,8 @@ def build_subject(provider: AnyProvider, subject: str) -> str:
     document never opens the accounts of this.
     """
     issuer = provider.issuer if isinstance(provider, OidcProvider) else provider.entity_id
-    whole = f"{issuer} {subject}"
-    return whole if len(whole) <= MAX_SUBJECT else f"sha256 {hashlib.sha256(whole.encode()).hexdigest()}"
+    text = f"{issuer} {subject}"
+    return text if len(text) <= MAX_SUBJECT else f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
@@ -286,7 +286,7 @@ def link_account(*, person: Person, provider: AnyProvider, subject: str, actor: 
         raise Forbidden(N_("Only an admin may link the account of somebody else."))
     subject = subject.strip()
     if not subject:
-        raise AssayError(N_("Say the subject: the provider's directory shows it."))
+        raise AssayError(N_("Say the subject: the provider’s directory shows it."))
     _link(person, provider, build_subject(provider, subject), {"sub": subject}, actor=actor)
 
 
@@ -369,8 +369,8 @@ def apply_groups(person: Person, provider: AnyProvider, groups: Iterable[str]) -
     mapped, is_changed = map_groups(provider, groups), False
     Person.objects.select_for_update(no_key=True).get(pk=person.pk)
     named = Study.objects.filter(name__in=mapped.by_study)
-    given = Study.objects.filter(memberships__person=person, memberships__given_by=provider.name)
-    for study in sorted({*named, *given}, key=lambda study: study.pk):
+    granted = Study.objects.filter(memberships__person=person, memberships__given_by=provider.name)
+    for study in sorted({*named, *granted}, key=lambda study: study.pk):
         memberships = StudyMembership.objects.filter(person=person, study=study)
         held = dict(memberships.values_list("role", "given_by"))
         roles, of_provider = combine_roles(
@@ -467,7 +467,7 @@ def check_session(request: HttpRequest, person: Person) -> bool:
         subject = account.extra_data.get("sub") or row.subject.rsplit(" ", 1)[-1]
         claims, fresh = oidc.refresh(provider, held, subject=subject)
     except (oidc.ProviderRefusal, SocialAccount.DoesNotExist, KeyError):
-        _end_by_provider(person, [row], why="refused")
+        _end_by_provider(person, [row], reason="refused")
         return False
     except oidc.ProviderUnavailable:
         return _bear_outage(request, row, provider)
@@ -507,7 +507,7 @@ def _bear_outage(request: HttpRequest, row: SignInSession, provider: OidcProvide
     SignInSession.objects.filter(pk=row.pk).update(check_begun_at=None)
     checked_at = row.checked_at or row.began_at
     if timezone.now() - checked_at > timedelta(minutes=provider.outage_minutes):
-        _end_by_provider(row.person, [row], why="unavailable")
+        _end_by_provider(row.person, [row], reason="unavailable")
         return False
     logger.warning("the provider %s did not answer when a session was to be checked", provider.name)
     write_state(request, check_at=int(time.time()) + min(provider.check_seconds, 30))
@@ -526,11 +526,11 @@ def end_sessions_of_logout(provider: OidcProvider, claims: Mapping[str, Any]) ->
     for row in rows:
         by_person.setdefault(row.person, []).append(row)
     for person, ended in by_person.items():
-        _end_by_provider(person, ended, why="logout")
+        _end_by_provider(person, ended, reason="logout")
     return sum(map(len, by_person.values()))
 
 
-def _end_by_provider(person: Person, rows: list[SignInSession], *, why: str) -> None:
+def _end_by_provider(person: Person, rows: list[SignInSession], *, reason: str) -> None:
     with transaction.atomic():
         record(
             actor=None,
@@ -538,6 +538,6 @@ def _end_by_provider(person: Person, rows: list[SignInSession], *, why: str) -> 
             target=f"person:{person.username}",
             provider=rows[0].provider,
             sessions=[row.pk for row in rows],
-            why=why,
+            why=reason,
         )
         delete_sessions(SignInSession.objects.filter(pk__in=[row.pk for row in rows]))

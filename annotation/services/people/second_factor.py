@@ -136,12 +136,12 @@ def remove_factor(*, person: Person, factor_id: int) -> None:
     factor = next((row for row in factors if row.pk == factor_id and row.type != CODES), None)
     if factor is None:
         raise NotFound(N_("There is no such second factor; it may have been removed already."))
-    others = [row for row in factors if row.type != CODES and row.pk != factor_id]
-    if not others and is_demanded(person):
+    remaining = [row for row in factors if row.type != CODES and row.pk != factor_id]
+    if not remaining and is_demanded(person):
         raise Forbidden(N_("Your roles demand a second factor: add another one before you remove this."))
     _record(AnnotationVerb.REMOVE_FACTOR, person, person, kind=factor.type)
     factor.delete()
-    if not others:
+    if not remaining:
         Authenticator.objects.filter(user=person, type=CODES).delete()
 
 

@@ -25,8 +25,8 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
-from onelogin.saml2.errors import OneLogin_Saml2_ValidationError
 from lxml import etree  # type: ignore[import-untyped]
+from onelogin.saml2.errors import OneLogin_Saml2_ValidationError
 
 from annotation.core.errors import AssayError
 from annotation.core.http import breadcrumbs
@@ -46,7 +46,6 @@ from annotation.services.people.sessions import is_fresh
 from annotation.views.access import View, act_required, person_of, post_form
 from annotation.views.people.second_factor import fresh_required, safe_page
 from annotation.views.people.sign_in import KINDS
-
 
 UNREADABLE = (
     OneLogin_Saml2_ValidationError,
@@ -138,12 +137,12 @@ def of_saml(view: View) -> View:
     @login_not_required
     @never_cache
     @wraps(view)
-    def found(request: HttpRequest, organization_slug: str) -> HttpResponseBase:
+    def guarded_view(request: HttpRequest, organization_slug: str) -> HttpResponseBase:
         find_saml(organization_slug)
         request.META.setdefault("HTTP_HOST", request.get_host())  # read as it stands there
         return view(request, organization_slug)
 
-    return found
+    return guarded_view
 
 
 @require_GET

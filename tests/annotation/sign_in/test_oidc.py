@@ -345,10 +345,10 @@ def test_requests_at_the_same_moment_ask_once(directory: Directory, monkeypatch:
 
     client, _answer = sign_in_by_provider("u-1001")
     make_due(client)
-    asked, refresh = [], oidc.refresh
+    calls, refresh = [], oidc.refresh
 
     def slow(*args: Any, **options: Any) -> Any:
-        asked.append(1)
+        calls.append(1)
         time.sleep(0.3)
         return refresh(*args, **options)
 
@@ -367,7 +367,7 @@ def test_requests_at_the_same_moment_ask_once(directory: Directory, monkeypatch:
     for thread in threads:
         thread.join()
     assert statuses == [200] * 5
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 # Linking.

@@ -74,9 +74,9 @@ def test_a_code_works_once_and_an_older_one_not_at_all(lin: Person, clock: Any):
     fresh = compute_code(secret)
     assert enter_code(client, fresh).status_code == 302
     clock(31)
-    again = sign_in("lin")
-    assert enter_code(again, fresh).status_code == 422
-    assert enter_code(again, compute_code(secret)).status_code == 302
+    later_client = sign_in("lin")
+    assert enter_code(later_client, fresh).status_code == 422
+    assert enter_code(later_client, compute_code(secret)).status_code == 302
 
 
 def test_a_code_of_long_ago_or_far_ahead_is_wrong(lin: Person, clock: Any):

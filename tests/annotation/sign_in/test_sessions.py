@@ -34,24 +34,24 @@ def test_a_failed_sign_in_is_none(lin: Person):
 
 
 def test_the_owner_ends_another_session_of_theirs_at_once(lin: Person):
-    here, elsewhere = sign_in("lin", agent=FIREFOX), sign_in("lin", agent=PHONE)
-    page = here.get(reverse("account")).content.decode()
+    laptop, elsewhere = sign_in("lin", agent=FIREFOX), sign_in("lin", agent=PHONE)
+    page = laptop.get(reverse("account")).content.decode()
     assert "this one" in page
     row = SignInSession.objects.get(session_key=elsewhere.session.session_key)
-    here.post(reverse("account-session-revoke", args=[row.pk]))
+    laptop.post(reverse("account-session-revoke", args=[row.pk]))
     assert not is_signed_in(elsewhere)
-    assert is_signed_in(here)
+    assert is_signed_in(laptop)
     event = AuditEvent.objects.get(verb="revoke_session")
     assert (event.actor, event.target) == (lin, "person:lin")
     assert event.data["sessions"][0]["id"] == row.pk
 
 
 def test_ending_all_the_others_leaves_this_one(lin: Person):
-    here, others = sign_in("lin"), [sign_in("lin") for _ in range(3)]
-    answer = here.post(reverse("account-sessions-revoke"), follow=True)
+    laptop, phones = sign_in("lin"), [sign_in("lin") for _ in range(3)]
+    answer = laptop.post(reverse("account-sessions-revoke"), follow=True)
     assert "3 sessions have ended." in answer.content.decode()
-    assert is_signed_in(here)
-    assert not any(is_signed_in(other) for other in others)
+    assert is_signed_in(laptop)
+    assert not any(is_signed_in(other) for other in phones)
 
 
 def test_nobody_ends_the_session_of_somebody_else_by_its_number(lin: Person, chen: Person):
@@ -89,12 +89,12 @@ def test_the_key_of_a_session_changes_with_the_sign_in(lin: Person):
 
 
 def test_a_new_password_ends_the_others_and_this_one_goes_on_listed(lin: Person):
-    here, elsewhere = sign_in("lin"), sign_in("lin")
+    laptop, elsewhere = sign_in("lin"), sign_in("lin")
     form = {"old_password": "lin-password", "password": "quite-another-1", "again": "quite-another-1"}
-    here.post(reverse("account-password"), form)
-    assert is_signed_in(here)
+    laptop.post(reverse("account-password"), form)
+    assert is_signed_in(laptop)
     assert not is_signed_in(elsewhere)
-    rows = list_sessions(lin, own_key=here.session.session_key)
+    rows = list_sessions(lin, own_key=laptop.session.session_key)
     assert [(row.is_own, row.session.method) for row in rows] == [(True, "password")]
 
 
