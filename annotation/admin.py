@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
@@ -69,7 +71,10 @@ class RecordedGroupAdmin(RecordedAdmin, GroupAdmin):
     pass
 
 
-admin.site.unregister(EmailAddress)  # allauth's: an address is its person's own affair (MailProfile)
+# allauth's: an address is its person's own affair (MailProfile), providers stand in a document, and their accounts and
+# the second factors are changed on pages that ask who it is and write it down.
+for model in (EmailAddress, Authenticator, SocialAccount, SocialApp, SocialToken):
+    admin.site.unregister(model)
 
 
 @admin.register(Person)

@@ -30,7 +30,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from annotation.core.errors import N_
+from annotation.core.errors import N_, AssayError
 from annotation.core.health import (
     DATABASE,
     MIGRATIONS,
@@ -43,7 +43,7 @@ from annotation.core.health import (
 )
 from annotation.core.mail_server import MailServerAway, MailSession
 from annotation.core.signs import BEAT, WORKER
-from annotation.models import Export, WebhookEndpoint
+from annotation.models import Export, Study, WebhookEndpoint
 from annotation.models.sql.clock import read_clock
 from annotation.selectors.audit.chain import verify_trail
 from annotation.selectors.exports import get_export_folder
@@ -51,6 +51,7 @@ from annotation.selectors.mail.mail import measure_mail_load
 from annotation.selectors.operations.queues import list_queues
 from annotation.selectors.operations.signs import STALE_SECONDS, list_signs
 from annotation.selectors.webhooks.endpoints import has_lost_key, measure_load
+from annotation.services.people.provider_health import find_provider_problem
 
 MIB = 1024 * 1024
 MIN_FREE_MIB = 256
@@ -142,6 +143,36 @@ def check_clock() -> HealthResult:
         N_("This machine’s clock is {seconds} s from the database’s."),
         N_("Have both set by NTP (timedatectl set-ntp true)."),
         seconds=seconds,
+    )
+
+
+@register_check("sign-in", needs_database=True)
+def check_sign_in() -> HealthResult:
+    """The identity providers: whether they answer with what a sign-in needs, and whether the mapping names studies that
+    are there. Without providers nothing is asked.
+    """
+    providers = settings.SIGN_IN_PROVIDERS
+    if not providers:
+        return passed(N_("By passwords of this site; no identity provider."))
+    for provider in providers:
+        try:
+            problem = find_provider_problem(provider)
+        except AssayError as error:
+            return fault(
+                "{why}", N_("Correct the file of ASSAY_SIGN_IN, or ask who runs the provider."), why=error
+            )
+        if problem is not None:
+            return problem
+    named = {study for provider in providers for study in provider.studies}
+    missing = sorted(named - set(Study.objects.values_list("name", flat=True)))
+    if missing:
+        return warning(
+            N_("Groups are mapped to studies that are not there: {names}"),
+            N_("Make them (python manage.py add_study), or correct the file of ASSAY_SIGN_IN."),
+            names=", ".join(missing),
+        )
+    return passed(
+        N_("{names} can be signed in by."), names=", ".join(provider.name for provider in providers)
     )
 
 

@@ -22,7 +22,18 @@ from annotation.views.batches import messages as batch_messages
 from annotation.views.gold_questions import gold_questions
 from annotation.views.guidelines import comparison, editing, guidelines, notes
 from annotation.views.jobs import jobs, operations
-from annotation.views.people import account, home, hours, invitations, mail, people, studies
+from annotation.views.people import (
+    account,
+    home,
+    hours,
+    invitations,
+    mail,
+    people,
+    providers,
+    second_factor,
+    sessions,
+    studies,
+)
 from annotation.views.quality import page
 from annotation.views.releases import comparison as comparison_views
 from annotation.views.releases import conflicts, lineage, releases
@@ -198,6 +209,27 @@ urlpatterns: list[URLPattern | URLResolver] = [
         people.person_token_revoke,
         name="person-token-revoke",
     ),
+    path(
+        "people/<name:username>/sessions/revoke/",
+        sessions.person_sessions_revoke,
+        name="person-sessions-revoke",
+    ),
+    path(
+        "people/<name:username>/sessions/<int:session_id>/revoke/",
+        sessions.person_session_revoke,
+        name="person-session-revoke",
+    ),
+    path(
+        "people/<name:username>/factors/reset/",
+        second_factor.person_factors_reset,
+        name="person-factors-reset",
+    ),
+    path("people/<name:username>/providers/", providers.person_provider_link, name="person-provider-link"),
+    path(
+        "people/<name:username>/providers/<int:account_id>/unlink/",
+        providers.person_provider_unlink,
+        name="person-provider-unlink",
+    ),
     path("people/<name:username>/leaving/", people.person_leaving, name="person-leaving"),
     path("people/<name:username>/active/", people.person_active, name="person-active"),
     path("people/<name:username>/exposure/", people.person_exposure, name="person-exposure"),
@@ -220,6 +252,30 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/password/", account.account_password, name="account-password"),
     path("account/token/", account.account_token, name="account-token"),
     path("account/token/<int:token_id>/revoke/", account.account_token_revoke, name="account-token-revoke"),
+    path("account/sessions/revoke/", sessions.account_sessions_revoke, name="account-sessions-revoke"),
+    path(
+        "account/sessions/<int:session_id>/revoke/",
+        sessions.account_session_revoke,
+        name="account-session-revoke",
+    ),
+    path("account/confirm/", second_factor.account_confirm, name="account-confirm"),
+    path("account/second-factor/", second_factor.second_factor, name="second-factor"),
+    path("account/second-factor/app/", second_factor.second_factor_app, name="second-factor-app"),
+    path("account/second-factor/passkey/", second_factor.second_factor_passkey, name="second-factor-passkey"),
+    path(
+        "account/second-factor/<int:factor_id>/remove/",
+        second_factor.second_factor_remove,
+        name="second-factor-remove",
+    ),
+    path("account/second-factor/codes/", second_factor.second_factor_codes, name="second-factor-codes"),
+    path(
+        "account/providers/<slug:name>/link/", providers.account_provider_link, name="account-provider-link"
+    ),
+    path(
+        "account/providers/<int:account_id>/unlink/",
+        providers.account_provider_unlink,
+        name="account-provider-unlink",
+    ),
     path("account/links/seen/", account.account_links_seen, name="account-links-seen"),
     path("account/mail/", mail.account_mail, name="account-mail"),
     path("account/mail/address/", mail.account_mail_address, name="account-mail-address"),

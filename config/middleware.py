@@ -32,6 +32,7 @@ from annotation.core.errors import NotFound as NothingFound
 from annotation.core.http import STUDY_PREFIX, enter_study
 from annotation.core.study_scope import limit_to_studies
 from annotation.selectors.studies import SAY_WHICH, locate
+from annotation.services.people.sessions import touch_session
 from config.limits import cut_short_error, is_cut_short, is_statement_timeout, refuse, too_long_error
 
 # What no page uses. Copying a link needs the clipboard, which is therefore not denied.
@@ -142,6 +143,7 @@ class IdleSessionMiddleware:
         is_used = session.accessed and SESSION_KEY in session and not (match and match.url_name in POLLED)
         if is_used and time.time() - session.get(_USED_AT, 0) > SESSION_USE_RESOLUTION:
             session[_USED_AT] = int(time.time())
+            touch_session(request)
         return response
 
 

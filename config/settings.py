@@ -31,6 +31,8 @@ from annotation.core.log_lines import FORMAT, mask_secrets
 from annotation.core.mail_server import parse_mail_url
 from annotation.core.startup import SettingsError
 from annotation.domain.mail.mail import check_address
+from annotation.domain.permissions import ROLES
+from annotation.domain.sign_in.providers import AnyProvider, parse_providers
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
@@ -241,6 +243,29 @@ def read_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
         raise ValueError(f"write networks with commas, as in 10.1.0.0/16,fd00::/8 ({error})") from error
 
 
+def read_sign_in(text: str) -> tuple[AnyProvider, ...]:
+    """A file with the identity providers; their secrets are there, too, or the start stops here."""
+    if not text:
+        return ()
+    providers = parse_providers(Path(text).read_text(encoding="utf-8"))
+    for provider in providers:
+        variable = getattr(provider, "client_secret_env", "")
+        if variable and not os.environ.get(variable):
+            raise ValueError(f"{provider.name}: the variable {variable} of its secret is empty")
+        file = getattr(provider, "client_secret_file", "")
+        if file and not os.access(file, os.R_OK):
+            raise ValueError(f"{provider.name}: the file {file} of its secret cannot be read")
+    return providers
+
+
+def read_factor_roles(text: str) -> tuple[str, ...]:
+    known = ("admin", *ROLES)
+    unknown = [role for role in read_list(text) if role not in known]
+    if unknown:
+        raise ValueError(f"there is no role {unknown[0]}; say some of {', '.join(known)}")
+    return tuple(read_list(text))
+
+
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 
 DEBUG = env("DEBUG", "false", read_bool)
@@ -341,6 +366,10 @@ INSTALLED_APPS = [
     "csp",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.socialaccount.providers.saml",
     "annotation",
     "scoring",
     "benchmark",
@@ -365,6 +394,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "config.middleware.IdleSessionMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "config.operations.sign_in.SignInMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "config.middleware.ApplicationErrorMiddleware",
@@ -465,6 +495,8 @@ ACCOUNT_RATE_LIMITS = {
     "login_failed_account": "50/5m/key",
     "present_password": "5/5m/key",
     "login_throttled_event": "1/5m/ip",
+    "second_factor": "5/5m/key",
+    "provider_refused_event": "5/5m/ip",
     "token_refused": "20/5m/ip",
     "token_refused_event": "1/5m/ip",
     # Of mail: what strangers ask for, by address of the client and of the mail; what people and managers have sent.
@@ -472,6 +504,31 @@ ACCOUNT_RATE_LIMITS = {
     "password_reset_address": "3/h/key",
     "mail_address": "5/h/key",
     "mail_invitation": "200/d/key",
+}
+# Signing in for a company (docs/sign-in.md): a file with the identity providers, the roles that demand a second factor,
+# and whether people may still sign in by a password of this site.
+SIGN_IN_PROVIDERS = env("ASSAY_SIGN_IN", "", read_sign_in)
+SECOND_FACTOR_ROLES = env("ASSAY_SECOND_FACTOR", "", read_factor_roles)
+LOCAL_PASSWORDS = env("ASSAY_LOCAL_PASSWORDS", "true", read_bool)
+if not LOCAL_PASSWORDS and not SIGN_IN_PROVIDERS:
+    raise SettingsError(
+        "ASSAY_LOCAL_PASSWORDS=false: nobody could sign in; name an identity provider with ASSAY_SIGN_IN first."
+    )
+MFA_ADAPTER = "annotation.services.people.second_factor.FactorAdapter"
+MFA_SUPPORTED_TYPES = ["recovery_codes", "totp", "webauthn"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_TOTP_PERIOD = 30
+MFA_WEBAUTHN_USER_VERIFICATION = "required"
+# Browsers offer passkeys over HTTPS, and to localhost without.
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS and not IS_PUBLIC
+SOCIALACCOUNT_ADAPTER = "annotation.services.people.providers.ProviderAdapter"
+SOCIALACCOUNT_STORE_TOKENS = False
+SOCIALACCOUNT_REQUESTS_TIMEOUT = 5
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
+SOCIALACCOUNT_QUERY_EMAIL = False
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {"provider_class": "annotation.services.people.provider_kinds.OidcSignIn"},
+    "saml": {"provider_class": "annotation.services.people.provider_kinds.SamlSignIn"},
 }
 # How many proxies of ours stand before the server: the client's address is what the outermost of them saw.
 TRUSTED_PROXIES = env("ASSAY_TRUSTED_PROXIES", "0", read_count)

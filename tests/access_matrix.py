@@ -63,6 +63,7 @@ OF_THE_SITE = (
 # Forms on another page: whoever opens their address is led to that page, whether it is there or not.
 FORMS = frozenset(
     {f"person-{form}" for form in ("add", "roles", "name", "languages", "models", "link", "exposure")}
+    | {"person-provider-link"}
     | {"import-check", "import-confirm"}
     | {f"webhook-{form}" for form in ("secret", "active", "test", "again")}
     | {f"campaign-{form}" for form in ("state", "members", "member-remove", "quota")}
@@ -72,6 +73,8 @@ OFFERS_OTHER_MODELS = frozenset({"new-run"})
 OF_ADMINS = frozenset(
     {"study-new"}
     | {f"operations{part}" for part in ("", "-live", "-job", "-job-retry", "-job-cancel", "-webhooks")}
+    | {"person-session-revoke", "person-sessions-revoke", "person-factors-reset"}
+    | {"person-provider-link", "person-provider-unlink"}
 )
 SHARED_BY_STUDIES = frozenset(
     {"care", "dispute-reasons", "dispute-reason", "dispute-reason-move", "dispute-reason-active"}
@@ -80,7 +83,9 @@ SHARED_BY_STUDIES = frozenset(
 OFFICE = frozenset({"manager", "researcher"})
 # What a refused request may write: who asked, and how often.
 BOOKKEEPING = re.compile(
-    r"django_session|annotation_apitoken|cache|annotation_auditevent|annotation_resultopening", re.IGNORECASE
+    r"django_session|annotation_apitoken|cache|annotation_auditevent|annotation_resultopening"
+    r"|annotation_signinsession",
+    re.IGNORECASE,
 )
 WRITE = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 RATIONALE_WORD = RATIONALE.split(",", maxsplit=1)[0]

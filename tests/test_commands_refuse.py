@@ -70,6 +70,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["cancel", "first"],
     ],
     "doctor": [["--only", "weather"]],
+    "allow_password": [["nobody"], ["lin"], ["lin", "--minutes", "0"], ["lin", "--minutes", "100000"]],
     "set_roles": [["nobody"], ["lin", "--roles", "king"], ["lin", "--study", "nowhere"]],
     "add_person": [
         ["lin"],

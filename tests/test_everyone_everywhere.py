@@ -45,6 +45,7 @@ from annotation.models import (
     MailProfile,
     Person,
     Response,
+    SignInSession,
     Task,
 )
 from annotation.selectors.people import hash_secret
@@ -115,6 +116,16 @@ PUBLIC = {
     "shared",
     "shared-in",
     "shared-chart",
+    "mfa_authenticate",
+    "sign-in-passkey",
+    "openid_connect_login",
+    "openid_connect_callback",
+    "oidc-logout",
+    "saml_login",
+    "saml_acs",
+    "saml_finish_acs",
+    "saml_sls",
+    "saml_metadata",
 }
 
 BENCH_ACTS = ("join", "new", "proposal", "levels", "draft", "ask", "attempts", "near", "submit", "discard")
@@ -152,6 +163,23 @@ MAY: dict[str, frozenset[str]] = {
     "account-mail-confirm": ANNOTATOR,  # of the annotator whose address waits for it
     "mail-stop": ALL,  # for whoever holds the mail
     "password-forgotten": ALL,
+    **dict.fromkeys(  # of one's own; of others there is none
+        [
+            *("account-session-revoke", "account-sessions-revoke", "account-confirm"),
+            *("second-factor", "second-factor-app", "second-factor-passkey", "second-factor-remove"),
+            *("second-factor-codes", "account-provider-link", "account-provider-unlink"),
+        ],
+        ALL,
+    ),
+    "mfa_authenticate": ALL,  # whoever is signed in is led to their first page
+    "sign-in-passkey": ALL,
+    **dict.fromkeys(  # there is no provider here: tests/annotation/sign_in/
+        [
+            *("openid_connect_login", "openid_connect_callback", "oidc-logout"),
+            *("saml_login", "saml_acs", "saml_finish_acs", "saml_sls", "saml_metadata"),
+        ],
+        ALL,
+    ),
     "api-schema": ALL,
     "api-docs": ALL,
     "api-batches": ALL,
@@ -297,6 +325,13 @@ MAY: dict[str, frozenset[str]] = {
     "person-link": MANAGER,
     "person-link-revoke": MANAGER,
     "person-token-revoke": MANAGER,
+    **dict.fromkeys(
+        [
+            *("person-session-revoke", "person-sessions-revoke", "person-factors-reset"),
+            *("person-provider-link", "person-provider-unlink"),
+        ],
+        NOBODY,
+    ),
     "person-active": MANAGER,
     "person-exposure": MANAGER,
     "quality": MANAGER,
@@ -606,6 +641,9 @@ def make_world() -> World:
     )
     upload = Import.objects.create(kind="prompts", format="jsonl", file_name="prompts.jsonl")
     slate_items = work_on_slates(lin, chen, wu)
+    session = SignInSession.objects.create(
+        person=chen, session_key="k" * 32, began_at=timezone.now(), seen_at=timezone.now()
+    )
     return World(
         people=people,
         batch=batch,
@@ -741,6 +779,12 @@ def make_world() -> World:
             "person-link-revoke.link_id": withdrawn.pk,
             "account-token-revoke.token_id": own.pk,
             "person-token-revoke.token_id": other.pk,
+            "session_id": session.pk,
+            "factor_id": 1,
+            "account_id": 1,
+            "provider_id": "company",
+            "organization_slug": "company",
+            "account-provider-link.name": "company",
             "assignment_id": held.pk,
             "item-differences.assignment_id": slate_items[0].pk,
             "history-item.assignment_id": first.pk,

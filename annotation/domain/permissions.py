@@ -68,6 +68,9 @@ SHARE_WITH_STUDY = Act(N_("share data, gold and scorers with another study, or m
 MANAGE_WEBHOOKS = Act(N_("set up webhooks of a study and see what they sent"), (MANAGER,))
 MAKE_STUDY = Act(N_("make a study"), ())
 OPERATE = Act(N_("watch the queues and the workers of the site"), ())
+MANAGE_SIGN_INS = Act(
+    N_("end the sessions of others, reset their second factors and link their accounts"), ()
+)
 READ_AUDIT = Act(N_("read the audit trail"), (MANAGER,))
 
 # Reading results.
@@ -134,5 +137,16 @@ UNGUARDED = {
     ),
     **dict.fromkeys([f"account-mail{form}" for form in ("", "-address", "-remove", "-settings")], SIGNED_IN),
     "account-mail-confirm": "whoever holds the link and is signed in as its person, once",
+    **dict.fromkeys(["account-session-revoke", "account-sessions-revoke", "account-confirm"], SIGNED_IN),
+    **dict.fromkeys(
+        ["second-factor", *(f"second-factor-{part}" for part in ("app", "passkey", "remove", "codes"))],
+        SIGNED_IN,
+    ),
+    **dict.fromkeys(["account-provider-link", "account-provider-unlink"], SIGNED_IN),
+    **dict.fromkeys(["mfa_authenticate"], "whoever has said the right password, and has a second factor"),
+    "sign-in-passkey": ANYBODY,
+    **dict.fromkeys(["openid_connect_login", "openid_connect_callback", "saml_login"], ANYBODY),
+    **dict.fromkeys(["saml_acs", "saml_finish_acs", "saml_metadata"], ANYBODY),
+    **dict.fromkeys(["oidc-logout", "saml_sls"], "the identity provider, by its signature"),
 }
 """Who may open the addresses that no act guards, by the names of the addresses."""

@@ -10,6 +10,7 @@ register_kinds(
     TargetKind("sign_in", N_("an unknown name")),
     TargetKind("token", N_("an unknown token")),
     TargetKind("mail", N_("mail {key}")),
+    TargetKind("provider", N_("the provider {key}")),
     TargetKind("invitation", N_("invitation {key}"), "annotation.Invitation", study="study"),
     TargetKind("study", N_("study {key}"), "annotation.Study", "name", study="pk"),
     TargetKind("care", N_("the limits of exposure")),
@@ -78,6 +79,22 @@ class AnnotationVerb(Verb):
         "sign_in_throttled",
         _account(N_("Sign-ins as {target} were refused: too many attempts"), "person", "sign_in"),
     )
+    REVOKE_SESSION = "revoke_session", _account(N_("{actor} ended sessions of {target}"))
+    DEMAND_FACTOR = "demand_factor", _account(N_("A second factor was demanded of {target}"))
+    ADD_FACTOR = "add_factor", _account(N_("{actor} added a second factor to the account of {target}"))
+    REMOVE_FACTOR = "remove_factor", _account(N_("{actor} removed a second factor of {target}"))
+    RESET_FACTORS = "reset_factors", _account(N_("{actor} removed every second factor of {target}"))
+    MAKE_RECOVERY_CODES = "make_recovery_codes", _account(N_("{actor} made recovery codes for {target}"))
+    USE_RECOVERY_CODE = "use_recovery_code", _account(N_("{target} signed in by a recovery code"))
+    FACTOR_FAILED = "factor_failed", _account(N_("A second factor of {target} was wrong"))
+    LINK_PROVIDER = "link_provider", _account(N_("{actor} linked {target} to an account of a provider"))
+    UNLINK_PROVIDER = (
+        "unlink_provider",
+        _account(N_("{actor} separated {target} from an account of a provider")),
+    )
+    PROVIDER_REFUSED = "provider_refused", _account(N_("A sign-in by {target} was refused"), "provider")
+    PROVIDER_ENDED = "provider_ended", _account(N_("The provider ended a session of {target}"))
+    ALLOW_PASSWORD = "allow_password", _account(N_("{target} may sign in by password for a while"))
     TOKEN_REFUSED = "token_refused", _account(N_("A request with {target} was refused"), "token")
     SET_PASSWORD = "set_password", _account(N_("The password of {target} was set, by {actor}"))
     MAKE_TOKEN = "make_token", _account(N_("{actor} made an API token for {target}"))
@@ -105,6 +122,7 @@ class AnnotationVerb(Verb):
     # People.
     ADD_PERSON = "add_person", _person(N_("{actor} added {target}"), is_blind_safe=False)
     SET_ROLES = "set_roles", _person(N_("{actor} set the roles of {target}"))
+    MAP_ROLES = "map_roles", _person(N_("The groups of a provider set the roles of {target}"))
     SET_DISPLAY_NAME = "set_display_name", _person(N_("{actor} set the name shown of {target}"))
     SET_LANGUAGES = "set_languages", _person(N_("{actor} set the languages of {target}"))
     SET_OWN_MODELS = (

@@ -36,6 +36,7 @@ from annotation.models.people import (
     OneTimeLink,
     Person,
     SetupLink,
+    SignInSession,
 )
 from annotation.models.releases import (
     BatchDraw,
@@ -112,6 +113,7 @@ __all__ = [
     "ResultOpening",
     "SetupLink",
     "Shareable",
+    "SignInSession",
     "Slate",
     "SlateEntry",
     "Stratum",

@@ -107,6 +107,11 @@ class Person(AbstractUser):
         _("single keys act"), default=True, help_text=_("Off: every shortcut is pressed with Alt.")
     )
 
+    # While local passwords are switched off an admin may sign in by theirs until then (the command ``allow_password``).
+    password_until = models.DateTimeField(null=True, editable=False)
+    # The provider whose groups made this person an admin; empty: somebody did it by hand.
+    admin_given_by = models.CharField(max_length=50, blank=True, default="", db_default="", editable=False)
+
     # Equal for names that look alike (annotation/core/names.py). Null for who had such a name before this rule.
     name_key = models.CharField(max_length=600, null=True, editable=False)
 
@@ -254,3 +259,51 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class SignInSession(models.Model):
+    """A browser in which a person is signed in: one row for each of their sessions, which ends with it.
+
+    ``method`` is how they signed in: ``password``, ``passkey``, ``link`` (a set-up link or an invitation), ``demo``, or
+    ``provider``, whose name is then ``provider``. Of a provider's session ``sealed_token`` is what a check is made
+    with (annotation/core/sealing.py), ``subject`` and ``provider_session`` are what its logout names, and ``ends_at``
+    is when it ends without a check.
+    """
+
+    IS_SESSION = True  # no backup has it (annotation/models/sql/dumps.py)
+
+    class Method(models.TextChoices):
+        PASSWORD = "password", pgettext_lazy("sign-in", "password")
+        PASSKEY = "passkey", pgettext_lazy("sign-in", "passkey")
+        LINK = "link", pgettext_lazy("sign-in", "link")
+        DEMO = "demo", pgettext_lazy("sign-in", "demo")
+        PROVIDER = "provider", pgettext_lazy("sign-in", "provider")
+
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        related_name="sign_in_sessions",
+        verbose_name=_("person"),
+    )
+    session_key = models.CharField(max_length=40, unique=True)
+    method = models.CharField(_("how"), max_length=8, choices=Method, blank=True)
+    began_at = models.DateTimeField(_("began"))
+    seen_at = models.DateTimeField(_("last seen"))
+    address = models.CharField(_("address"), max_length=45, blank=True)
+    agent = models.CharField(_("browser"), max_length=200, blank=True)
+    provider = models.CharField(_("provider"), max_length=50, blank=True)
+    subject = models.CharField(max_length=191, blank=True)
+    provider_session = models.CharField(max_length=255, blank=True)
+    sealed_token = models.TextField(blank=True)
+    checked_at = models.DateTimeField(null=True)
+    check_begun_at = models.DateTimeField(null=True)
+    ends_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name = _("session")
+        verbose_name_plural = _("sessions")
+        ordering = ["-seen_at"]
+        indexes = [models.Index(fields=["provider", "subject"], name="session_by_provider")]
+
+    def __str__(self) -> str:
+        return f"{self.pk}"

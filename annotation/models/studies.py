@@ -162,6 +162,8 @@ class StudyMembership(Authored):
         verbose_name=_("person"),
     )
     role = models.CharField(_("role"), max_length=11, choices=Role.choices)
+    # The provider whose groups gave it, and take it away again; empty: somebody did by hand.
+    given_by = models.CharField(max_length=50, blank=True, default="", db_default="", editable=False)
 
     class Meta:
         verbose_name = _("membership of a study")

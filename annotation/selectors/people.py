@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from allauth.mfa.models import Authenticator
+from django.contrib.sessions.models import Session
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
@@ -30,6 +32,7 @@ from annotation.models import (
     OneTimeLink,
     Person,
     SetupLink,
+    SignInSession,
     Study,
     StudyMembership,
 )
@@ -307,6 +310,37 @@ def describe_agent(agent: str) -> str:
 
 def _first_match(patterns: dict[str, str], agent: str) -> str:
     return next((name for name, pattern in patterns.items() if re.search(pattern, agent)), "")
+
+
+@dataclass(frozen=True)
+class SessionRow:
+    session: SignInSession
+    device: str
+    is_own: bool
+    """Whether it is the session in which the page is read."""
+
+
+def list_sessions(person: Person, *, own_key: str = "") -> list[SessionRow]:
+    """The browsers in which the person is signed in, the last used first. A row whose session Django has let go is left
+    out.
+    """
+    live = Session.objects.filter(session_key=OuterRef("session_key"), expire_date__gt=timezone.now())
+    sessions = SignInSession.objects.filter(Exists(live), person=person).order_by("-seen_at", "-pk")
+    return [
+        SessionRow(session, describe_agent(session.agent), session.session_key == own_key)
+        for session in sessions
+    ]
+
+
+def list_factors(person: Person) -> QuerySet[Authenticator]:
+    """The second factors of the person, recovery codes among them, the oldest first."""
+    factors: QuerySet[Authenticator] = Authenticator.objects.filter(user=person).order_by("pk")
+    return factors
+
+
+def exists_passkey() -> bool:
+    """Whether anybody on the site has a passkey."""
+    return bool(Authenticator.objects.filter(type=Authenticator.Type.WEBAUTHN).exists())
 
 
 ENDED_DAYS = 90  # an ended token is listed so long, with why it ended

@@ -18,7 +18,9 @@ from django.http.request import split_domain_port
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
+from annotation.models import SignInSession
 from annotation.services.demo import CAST, find_demo_person
+from annotation.services.people.sessions import note_method
 from annotation.views.access import View
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -66,5 +68,6 @@ def demo_sign_in(request: HttpRequest, username: str) -> HttpResponse:
     person = find_demo_person(username)
     if person is None:
         raise Http404
+    note_method(request, SignInSession.Method.DEMO)
     login(request, person, backend=BACKEND)
     return redirect("home")

@@ -113,7 +113,11 @@ def list_tables(registry: Apps) -> list[DumpTable]:
 
 def list_left_out() -> list[str]:
     """The tables that no backup has: sessions, and what the cache remembers."""
-    sessions = [model._meta.db_table for model in apps.get_models() if issubclass(model, AbstractBaseSession)]
+    sessions = [
+        model._meta.db_table
+        for model in apps.get_models()
+        if issubclass(model, AbstractBaseSession) or getattr(model, "IS_SESSION", False)
+    ]
     configured: Any = settings.CACHES
     caches = [cache["LOCATION"] for cache in configured.values() if "DatabaseCache" in cache["BACKEND"]]
     return sorted(sessions + caches)

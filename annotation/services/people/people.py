@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence, Set
+from datetime import datetime, timedelta
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
 from annotation.core.names import (
@@ -37,9 +39,10 @@ from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.selectors.people import get_account
 from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import plan_orphaned_tasks, replan_member
-from annotation.services.audit import record
+from annotation.services.audit import record, record_in_study
 from annotation.services.studies import find_or_make_study
 
+MAX_PASSWORD_MINUTES = 240
 MAX_TAG_LENGTH = 20  # as in a prompt's language
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 
@@ -176,6 +179,37 @@ def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = No
     )
 
 
+@transaction.atomic
+def set_mapped_roles(
+    *, person: Person, study: Study, roles: Set[str], of_provider: Set[str], provider: str
+) -> None:
+    """The person's roles in the study as the groups of an identity provider have them: ``roles`` are all of them,
+    ``of_provider`` those that go again when the groups do (services/people/providers.py).
+    """
+    memberships = _lock_current_memberships(person, study)
+    in_study = StudyMembership.objects.filter(person=person, study=study)
+    before = set(in_study.values_list("role", flat=True))
+    _add_roles(person, study, roles - before, None)
+    in_study.filter(role__in=of_provider).update(given_by=provider)
+    for membership in in_study.exclude(role__in=roles):
+        membership.delete()  # one by one: tokens end with it (services/people/tokens.py)
+    lost = set() if person.is_superuser else before.difference(roles)
+    released = _release_work(person, memberships, lost, study)
+    if roles - before:
+        _restart_searches(memberships)
+    if roles != before:
+        record_in_study(
+            study.pk,
+            actor=None,
+            verb=AnnotationVerb.MAP_ROLES,
+            target=f"person:{person.username}",
+            provider=provider,
+            study=study.name,
+            roles=sorted(roles),
+            released=released,
+        )
+
+
 def _add_roles(person: Person, study: Study, roles: Iterable[str], actor: Person | None) -> None:
     StudyMembership.objects.bulk_create(
         [
@@ -194,6 +228,30 @@ def set_password(*, person: Person, password: str) -> None:
     person.set_password(password)
     person.password_by = person
     person.save(update_fields=["password"])
+
+
+@transaction.atomic
+def allow_password(*, person: Person, minutes: int) -> datetime:
+    """An admin's password opens their account until then, although local passwords are switched off."""
+    if not 1 <= minutes <= MAX_PASSWORD_MINUTES:
+        raise AssayError(N_("Say 1 to {most} minutes."), most=MAX_PASSWORD_MINUTES)
+    if not person.is_superuser:
+        raise Conflict(
+            N_("{name} is no admin: only an admin’s password opens anything then."), name=str(person)
+        )
+    if not person.has_usable_password():
+        raise Conflict(
+            N_("{name} has no password: set one with python manage.py changepassword."), name=str(person)
+        )
+    person.password_until = timezone.now() + timedelta(minutes=minutes)
+    person.save(update_fields=["password_until"])
+    record(
+        actor=None,
+        verb=AnnotationVerb.ALLOW_PASSWORD,
+        target=f"person:{person.username}",
+        until=person.password_until.isoformat(),
+    )
+    return person.password_until
 
 
 @transaction.atomic

@@ -20,12 +20,14 @@ from django.contrib.auth.signals import user_logged_in, user_logged_out, user_lo
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from annotation.domain.verbs import AnnotationVerb
-from annotation.models import Person
+from annotation.models import Person, SignInSession
 from annotation.selectors.people import has_signed_in_from
 from annotation.services.audit import record
+from annotation.services.people.sessions import note_method
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +43,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             "The name or the password is wrong. If you have forgotten them, ask a manager."
         ),
         "too_many_login_attempts": _("Too many attempts. Wait five minutes, then try again."),
+        "local_passwords_off": _("Passwords are switched off here: sign in by one of the buttons."),
     }
 
     def get_client_ip(self, request: HttpRequest) -> str:
@@ -58,14 +61,34 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
         return redirect(settings.LOGIN_URL)
 
+    def get_login_stages(self) -> list[str]:
+        """Between the password and the session stands the second factor alone."""
+        return ["annotation.services.people.second_factor.SecondFactorStage"]
+
+    def login(self, request: HttpRequest, user: Any) -> None:
+        """What no other way in has said is a password."""
+        if not hasattr(request, "_sign_in_method"):
+            note_method(request, SignInSession.Method.PASSWORD)
+        super().login(request, user)
+
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Counts the attempt, which ``authenticate`` takes back if it is right; refuses one too many."""
+        """Counts the attempt, which ``authenticate`` takes back if it is right; refuses one too many, and every one
+        where local passwords are switched off, whatever the password.
+        """
         name = credentials["username"]
+        if not settings.LOCAL_PASSWORDS and not may_use_password(name):
+            raise self.validation_error("local_passwords_off")
         usage = _count_attempt(request, name)
         if usage is None:
             _record_throttled(request, name)
             raise self.validation_error("too_many_login_attempts")
         self._login_failed_rl_usage = usage
+
+
+def may_use_password(name: str) -> bool:
+    """Of an admin whom the command ``allow_password`` lets in for a while."""
+    admins = Person.objects.filter(username=name, is_superuser=True)
+    return admins.filter(password_until__gt=timezone.now()).exists()
 
 
 def _count_attempt(request: HttpRequest, name: str) -> ratelimit.RateLimitUsage | None:
@@ -91,6 +114,16 @@ def check_present_password(request: HttpRequest, person: Person, password: str) 
         return False
     usage.rollback()
     return True
+
+
+def consume_factor_attempt(request: HttpRequest, person: Person) -> ratelimit.RateLimitUsage | None:
+    """Counts a code of a second factor, to be taken back if it is right; None after five wrong ones."""
+    return _consume(request, "second_factor", key=str(person.pk))
+
+
+def is_refusal_worth_an_event(request: HttpRequest) -> bool:
+    """Of sign-ins by a provider that were refused the trail keeps a few from each address."""
+    return _consume(request, "provider_refused_event") is not None
 
 
 def is_token_guess_too_many(request: HttpRequest) -> bool:

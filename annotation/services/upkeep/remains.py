@@ -28,6 +28,7 @@ from annotation.models import (
 from annotation.selectors.exports import UNDER_WAY, get_export_folder
 from annotation.services.exports.downloads import FOLDER, PART, discard_export
 from annotation.services.imports.uploads import discard_upload
+from annotation.services.people.sessions import clean_up_rows
 from annotation.services.upkeep.clean_up import Remains, find_cutoff, list_old, measure
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,10 @@ NOTHING = Remains(0)
 
 
 def clean_sessions(remove: bool) -> Remains:
-    return delete_rows(Session.objects.filter(expire_date__lt=timezone.now()), remove=remove)
+    outcome = delete_rows(Session.objects.filter(expire_date__lt=timezone.now()), remove=remove)
+    if remove:
+        clean_up_rows()
+    return outcome
 
 
 def clean_cache(remove: bool) -> Remains:

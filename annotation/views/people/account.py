@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -19,9 +19,18 @@ from annotation.core.errors import AssayError
 from annotation.domain.permissions import READ_OWN_LABELS
 from annotation.forms.people import NameForm, OwnPasswordForm, TokenForm
 from annotation.forms.wellbeing import ReadingForm, TopicsForm
-from annotation.selectors.people import list_recent_setup_links, list_sign_ins, list_tokens
+from annotation.selectors.people import (
+    list_factors,
+    list_recent_setup_links,
+    list_sessions,
+    list_sign_ins,
+    list_tokens,
+)
 from annotation.selectors.wellbeing import exposure_today, find_exposure_budget
 from annotation.services.people import people as services
+from annotation.services.people.providers import list_provider_accounts
+from annotation.services.people.second_factor import is_demanded
+from annotation.services.people.sessions import keep_session
 from annotation.services.people.setup_links import confirm_links_seen
 from annotation.services.people.sign_ins import check_present_password
 from annotation.services.people.tokens import make_token, revoke_token
@@ -80,7 +89,7 @@ def account_password(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return show_account(request, password_form=form)
     services.set_password(person=person, password=form.cleaned_data["password"])
-    update_session_auth_hash(request, person)  # this session goes on; the others have ended
+    keep_session(request, person)
     messages.success(request, _("Your password is changed. Your other sessions and your tokens have ended."))
     return redirect("account")
 
@@ -129,7 +138,11 @@ def show_account(request: HttpRequest, **changes: Any) -> HttpResponse:
         "points": exposure_today(person),
         "budget": find_exposure_budget(person),
         "password_form": OwnPasswordForm(person=person),
-        "can_change_password": person.has_usable_password(),
+        "can_change_password": person.has_usable_password() and settings.LOCAL_PASSWORDS,
+        "sessions": list_sessions(person, own_key=request.session.session_key or ""),
+        "factors": list_factors(person),
+        "is_factor_demanded": is_demanded(person),
+        "provider_accounts": list_provider_accounts(person),
     }
     failed = any(isinstance(value, forms.Form) for value in changes.values())
     return render(request, "annotation/people/account.html", context | changes, status=422 if failed else 200)

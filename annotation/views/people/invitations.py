@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import redirect_to_login
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -21,11 +23,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.core.error_messages import error_text
-from annotation.core.errors import AssayError
+from annotation.core.errors import N_, AssayError, Forbidden
 from annotation.core.http import breadcrumbs, build_site_url, build_study_url
 from annotation.domain.permissions import MANAGE_PEOPLE
 from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
-from annotation.models import Invitation, Person
+from annotation.models import Invitation, Person, SetupLink, SignInSession
 from annotation.selectors.access import list_visible_studies
 from annotation.selectors.batches import list_unfinished_batches
 from annotation.selectors.datasets import list_prompt_languages
@@ -47,6 +49,8 @@ from annotation.services.people.invitations import (
     join_study,
     revoke_invitation,
 )
+from annotation.services.people.second_factor import has_factor
+from annotation.services.people.sessions import note_method
 from annotation.services.people.setup_links import ENDED as SETUP_ENDED
 from annotation.services.people.setup_links import use_setup_link
 from annotation.services.people.sign_ins import is_mail_too_often
@@ -148,7 +152,7 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
             request, ended=error_text(LinkEnded(ENDED[state])), invitation=invitation, status=410
         )
     roles = [label for role, label in ROLE_CHOICES if role in invitation.roles]
-    if request.user.is_authenticated:
+    if request.user.is_authenticated or not settings.LOCAL_PASSWORDS:
         return join_signed_in(request, secret, invitation, roles)
     languages, known_languages = invitation.languages, list_prompt_languages()
     form = AccountForm(
@@ -162,6 +166,7 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
         except AssayError as error:
             form.add_error("name", error_text(error))
         else:
+            note_method(request, SignInSession.Method.LINK)
             login(request, person, backend=BACKEND)
             add_notice(request, "welcome", name=person)
             return redirect("home")
@@ -185,13 +190,28 @@ def set_up(request: HttpRequest, secret: str) -> HttpResponse:
         return show_set_up(
             request, link=link, somebody_else=True, status=409 if request.method == "POST" else 200
         )
-    form = SetupForm(request.POST if request.method == "POST" else None, person=link.person)
+    form = build_setup_form(request, link)
     if not form.is_valid():
         return show_set_up(request, link=link, form=form, status=422 if form.is_bound else 200)
     try:
         person = use_setup_link(secret=secret, password=form.cleaned_data["password"])
     except LinkEnded as error:
         return show_set_up(request, link=link, ended=error_text(error), status=error.status)
+    return enter_after_setup(request, person)
+
+
+def build_setup_form(request: HttpRequest, link: SetupLink) -> SetupForm:
+    if not settings.LOCAL_PASSWORDS:
+        raise Forbidden(N_("Passwords are switched off here: sign in by one of the buttons."))
+    return SetupForm(request.POST if request.method == "POST" else None, person=link.person)
+
+
+def enter_after_setup(request: HttpRequest, person: Person) -> HttpResponse:
+    """Who has a second factor is asked for it: the link has not shown it."""
+    if has_factor(person):
+        messages.success(request, _("Your password is set: sign in with it."))
+        return redirect("login")
+    note_method(request, SignInSession.Method.LINK)
     login(request, person, backend=BACKEND)
     messages.success(request, _("Your password is set."))
     return redirect("home")
@@ -200,7 +220,11 @@ def set_up(request: HttpRequest, secret: str) -> HttpResponse:
 def join_signed_in(
     request: HttpRequest, secret: str, invitation: Invitation, roles: Sequence[Any]
 ) -> HttpResponse:
-    """They say that they join; then they are on the first page of the study."""
+    """They say that they join; then they are on the first page of the study. Without local passwords whoever is not
+    signed in does that first, by a provider, and comes back here.
+    """
+    if not request.user.is_authenticated:
+        return redirect_to_login(request.get_full_path())
     person = person_of(request)
     if request.method != "POST":
         return show_join(request, invitation=invitation, roles=roles, signed_in=True, status=200)

@@ -48,9 +48,11 @@ from annotation.selectors.datasets import list_prompt_languages
 from annotation.selectors.guidelines import topic_labels
 from annotation.selectors.people import (
     get_person,
+    list_factors,
     list_people,
     list_recent_setup_links,
     list_restrictions,
+    list_sessions,
     list_sign_ins,
     list_tokens,
 )
@@ -65,10 +67,12 @@ from annotation.selectors.quality import (
 from annotation.selectors.studies import find_study
 from annotation.services.audit import record_view
 from annotation.services.people import people as services
+from annotation.services.people.providers import list_provider_accounts
 from annotation.services.people.setup_links import make_setup_link, revoke_setup_link
 from annotation.services.people.tokens import revoke_token
 from annotation.views.access import act_required, person_of, post_form
 from annotation.views.notices import add_notice, render_notice
+from annotation.views.people.providers import ProviderLinkForm
 
 PAGE = 100
 
@@ -325,9 +329,24 @@ def show_person(request: HttpRequest, person: Person, **changes: Any) -> HttpRes
         "above": is_above(person, reader),
         "is_admin_to_reader": person.is_superuser and is_above(person, reader),
         "self": person == reader,
+        **sign_in_context(person, reader),
     }
     failed = any(isinstance(value, forms.Form) for value in changes.values())
     return render(request, "annotation/people/person.html", context | changes, status=422 if failed else 200)
+
+
+def sign_in_context(person: Person, reader: Person) -> dict[str, Any]:
+    """What only an admin sees and changes: sessions, second factors, accounts at providers."""
+    if not reader.is_superuser:
+        return {}
+    accounts = list_provider_accounts(person)
+    return {
+        "manages_sign_ins": True,
+        "sessions": list_sessions(person),
+        "factors": list_factors(person),
+        "provider_accounts": accounts,
+        "provider_form": ProviderLinkForm(auto_id="provider_%s") if accounts else None,
+    }
 
 
 def list_roles(person: Person) -> list[str]:

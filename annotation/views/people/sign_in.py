@@ -5,20 +5,28 @@ from __future__ import annotations
 import unicodedata
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlencode
 
 from allauth.account.forms import LoginForm
 from allauth.account.views import LoginView
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.utils.decorators import method_decorator
+from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 from django.views.generic.edit import FormView
 
 from annotation.selectors.mail.mail import is_mail_on
+from annotation.selectors.people import exists_passkey
 from annotation.services.demo import CAST
+from annotation.services.people.providers import list_providers
 from annotation.services.people.sign_ins import WAIT_SECONDS
 from annotation.views.demo import is_demo
+
+KINDS = {"oidc": "openid_connect_login", "saml": "saml_login"}
+"""The addresses at which a sign-in by a provider begins."""
 
 
 class SignInForm(LoginForm):  # type: ignore[misc]
@@ -37,6 +45,19 @@ class SignInForm(LoginForm):  # type: ignore[misc]
     def clean_login(self) -> str:
         """In the form in which names are stored, whichever keyboard it was typed on."""
         return unicodedata.normalize("NFKC", super().clean_login())
+
+
+def list_ways(next_page: str) -> list[dict[str, str]]:
+    """The providers, with where their buttons lead."""
+    query = f"?{urlencode({'next': next_page})}" if next_page else ""
+    language = get_language() or ""
+    return [
+        {
+            "url": reverse(KINDS[provider.kind], args=[provider.name]) + query,
+            "title": provider.get_title(language),
+        }
+        for provider in list_providers()
+    ]
 
 
 @method_decorator(login_not_required, name="dispatch")
@@ -73,4 +94,9 @@ class SignIn(LoginView):  # type: ignore[misc]
             "demo_sign_in": ways,
             "sends_mail": is_mail_on(),
             "next": self.get_next_url() or "",
+            "providers": list_ways(self.get_next_url() or ""),
+            "shows_password": settings.LOCAL_PASSWORDS
+            or "password" in self.request.GET
+            or kwargs.get("form"),
+            "has_passkeys": exists_passkey(),
         }
