@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
@@ -129,8 +130,9 @@ def mail_stop(request: HttpRequest, token: str) -> HttpResponse:
 @login_not_required
 def password_forgotten(request: HttpRequest) -> HttpResponse:
     """Who has forgotten their password or name asks for a link, and reads the same answer whoever's the address is."""
-    if not is_mail_on():
-        return render(request, "registration/forgotten.html", {"is_off": True})
+    if not is_mail_on() or not settings.LOCAL_PASSWORDS:
+        context = {"is_off": True, "local_passwords": settings.LOCAL_PASSWORDS}
+        return render(request, "registration/forgotten.html", context)
     form = AddressForm(request.POST if request.method == "POST" else None)
     form.fields["address"].widget.attrs["autofocus"] = True
     if not form.is_valid():

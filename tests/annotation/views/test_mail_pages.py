@@ -363,3 +363,11 @@ def test_pages_in_chinese(host: MailHost, lin: Person, page: str) -> None:
     text = client.get(page, headers={"Accept-Language": "zh-hans"}).content.decode()
     assert re.search("邮箱", text)
     assert "Mail goes" not in text
+
+
+def test_where_passwords_are_switched_off_no_link_is_sent(host: MailHost, settings: Any):
+    settings.LOCAL_PASSWORDS = False
+    give_address(Person.objects.create_user("lin"), "lin@example.org")
+    answer = Client().post(reverse("password-forgotten"), {"address": "lin@example.org"})
+    assert b"Passwords are switched off here" in answer.content
+    assert not OutgoingMail.objects.exists()
