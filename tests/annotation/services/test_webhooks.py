@@ -14,6 +14,7 @@ from datetime import timedelta
 from hashlib import sha256
 from hmac import new as new_hmac
 from ipaddress import ip_network
+from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -25,6 +26,8 @@ from django.utils import timezone
 
 from annotation.core.errors import AssayError, Conflict
 from annotation.core.study_scope import limit_to_studies
+from annotation.domain.batch_spec import Policy
+from annotation.domain.formats import Source
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.domain.verbs import AnnotationVerb
 from annotation.domain.webhooks.events import SUBSCRIBED, WebhookEvent
@@ -34,6 +37,8 @@ from annotation.health import check_webhooks
 from annotation.models import (
     AuditEvent,
     Batch,
+    Dataset,
+    Guideline,
     Job,
     Person,
     Study,
@@ -46,6 +51,8 @@ from annotation.selectors.overview import list_pending_work
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.batches.batches import set_state
+from annotation.services.batches.collection import end_collection
+from annotation.services.imports import ImportRequest, import_annotations
 from annotation.services.releases import cut_release
 from annotation.services.studies import create_study, find_or_make_study
 from annotation.services.upkeep.remains import clean_webhook_messages
@@ -63,7 +70,7 @@ from annotation.services.webhooks.sending import claim_due, queue_sending, recor
 from tests.annotation.views.test_jobs import database_url
 from tests.annotation.webhook_receiver import MovedClock, Receiver, run_receiver
 from tests.conftest import ROOT
-from tests.support import add_role, decide_next, label_next, person
+from tests.support import add_role, as_made_by_import, decide_next, label_next, make_batch, person
 
 pytestmark = pytest.mark.django_db
 EVERYTHING = [event.value for event in SUBSCRIBED]
@@ -160,6 +167,53 @@ def test_acts_of_the_trail_are_told_of(batch: Batch, he: Person, ma: Person):
     assert kinds == ["task.settled", "task.settled", "batch.closed", "release.cut", "agreement.alarm"]
     alarm = WebhookDelivery.objects.get(type="agreement.alarm")
     assert alarm.batch == batch
+
+
+def test_an_import_that_settles_tasks_tells_of_each_once(batch: Batch, tmp_path: Path):
+    make_endpoint("https://receiver.example/")
+    rows: list[dict[str, Any]] = [
+        {"annotator": name, "labels": {"compliance": value}, "prompt_id": prompt}
+        for prompt, labels in {"p0": (3, 3), "p1": (1, 3), "p2": (1, 2)}.items()
+        for name, value in zip(("lin", "chen"), labels, strict=True)
+    ]
+    rows.append({"adjudicator": "wu", "labels": {"compliance": 2}, "rationale": "so", "prompt_id": "p1"})
+    path = tmp_path / "labels.jsonl"
+    path.write_text(
+        "".join(json.dumps(row | {"model": "Hidden-13B"}) + "\n" for row in rows), encoding="utf-8"
+    )
+    as_made_by_import(batch)
+    for _time in range(2):
+        request = ImportRequest(batch=batch.name, guideline=None, dataset=None)
+        import_annotations(source=Source(path, path.name), format="jsonl", request=request)
+    settled = Task.objects.filter(settled_at__isnull=False)
+    assert sorted(task.state for task in settled) == ["adjudicated", "agreed"]
+    stored = WebhookDelivery.objects.values_list("type", "target", "batch", "study")
+    place = (batch.pk, batch.study_id)
+    assert set(stored) == {("task.settled", f"task:{task.pk}", *place) for task in settled}
+    assert len(stored) == 2
+    times = set(WebhookDelivery.objects.values_list("occurred_at", flat=True))
+    assert times == set(settled.values_list("settled_at", flat=True))
+
+
+def test_the_end_of_a_labelling_tells_of_what_it_settles(guideline: Guideline, dataset: Dataset):
+    make_endpoint("https://receiver.example/")
+    annotators = [person(name) for name in ("lin", "chen", "zhou")]
+    batch = make_batch(
+        guideline,
+        dataset,
+        annotators=annotators,
+        adjudicators=[person("wu")],
+        policy=Policy(overlap=2, plan="open"),
+    )
+    for values in ((1, 1), (1, 3)):
+        for annotator, value in zip(annotators, values, strict=False):
+            label_next(batch, annotator, value)
+    assert not WebhookDelivery.objects.exists()
+    counts = end_collection(batch=batch)
+    assert counts["agreed"] >= 1
+    settled = Task.objects.filter(batch=batch, settled_at__isnull=False).values_list("pk", flat=True)
+    targets = WebhookDelivery.objects.values_list("target", flat=True)
+    assert sorted(targets) == sorted(f"task:{task}" for task in settled)
 
 
 def test_nothing_crosses_a_study_and_the_sites_own_is_told_of_all(batch: Batch):

@@ -1,4 +1,4 @@
-"""The pages of webhooks: who opens which, what is shown once, and in both languages."""
+"""The pages of webhooks: who opens which, what is endpoint_page once, and in both languages."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ def test_it_is_changed_tested_turned_off_and_on(ma: Person):
         assert delivery.message_id in page
         assert "webhook.test" in page
         assert "accepted (204)" in page
-        again = client.post(
+        answer = client.post(
             reverse("webhook-again", args=[endpoint.pk]), {"message": delivery.pk}, follow=True
         )
-        assert "1 message is sent again" in again.content.decode()
+        assert "1 message is sent again" in answer.content.decode()
         client.post(reverse("webhook-active", args=[endpoint.pk]), {})
         assert send_due(clock=MovedClock()) == {"accepted": 0, "failed": 0}
         assert client.post(reverse("webhook-test", args=[endpoint.pk])).status_code == 409
@@ -239,13 +239,13 @@ def test_in_chinese(ma: Person):
     WebhookEndpoint.objects.update(turned_off=WebhookEndpoint.TurnedOff.FAILING)
     client = sign_in(ma)
     client.cookies["django_language"] = "zh-hans"
-    listed, shown, message = (
+    listed, endpoint_page, message = (
         client.get(address).content.decode() for address in list_pages(endpoint, delivery)
     )
     assert "新建 Webhook 回调" in listed
-    assert "接收方连续五天没有接受任何消息" in shown
+    assert "接收方连续五天没有接受任何消息" in endpoint_page
     assert "尚未发送" in message
     assert "发往 receiver.example 的 Webhook 回调已被关闭" in client.get("/").content.decode()
-    for page in (listed, shown, message):
+    for page in (listed, endpoint_page, message):
         assert "Events" not in page
         assert "Secret<" not in page
