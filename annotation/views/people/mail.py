@@ -131,8 +131,11 @@ def mail_stop(request: HttpRequest, token: str) -> HttpResponse:
 def password_forgotten(request: HttpRequest) -> HttpResponse:
     """Who has forgotten their password or name asks for a link, and reads the same answer whoever's the address is."""
     if not is_mail_on() or not settings.LOCAL_PASSWORDS:
-        context = {"is_off": True, "local_passwords": settings.LOCAL_PASSWORDS}
-        return render(request, "registration/forgotten.html", context)
+        return render(
+            request,
+            "registration/forgotten.html",
+            {"is_off": True, "local_passwords": settings.LOCAL_PASSWORDS},
+        )
     form = AddressForm(request.POST if request.method == "POST" else None)
     form.fields["address"].widget.attrs["autofocus"] = True
     if not form.is_valid():

@@ -26,7 +26,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 from lxml import etree  # type: ignore[import-untyped]
-from onelogin.saml2.errors import OneLogin_Saml2_ValidationError
+from onelogin.saml2.errors import OneLogin_Saml2_ValidationError  # type: ignore[import-untyped]
 
 from annotation.core.errors import AssayError
 from annotation.core.http import breadcrumbs

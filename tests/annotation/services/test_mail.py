@@ -212,7 +212,11 @@ def test_a_reset_goes_to_every_account_of_the_address_and_works_once(
     text = get_text(message)
     secrets = re.findall(r"http://testserver/set-up/([^/\s]+)/", text)
     assert len(secrets) == 2
-    assert ("The account lin" in text, "The account chen" in text, "wu" in text) == (True, True, False)
+    assert ("The account lin" in text, "The account chen" in text, "account wu" in text) == (
+        True,
+        True,
+        False,
+    )
     assert "List-Unsubscribe" not in message
     person = use_setup_link(secret=secrets[0], password=PASSWORD)
     assert person == lin
@@ -454,8 +458,9 @@ def test_a_digest_is_off_until_it_is_chosen_and_says_what_waits(
     text = get_text(host.messages[0])
     assert "items to label in first" in text
     assert "http://testserver/work/first/" in text
-    message = host.messages[0].as_string() + text
-    assert not re.search(r"Secretive|Hidden|lin@|\blin\b|zhou", message)
+    # What is random in an address may hold any letters.
+    words = re.sub(r"http\S+", "", f"{host.messages[0]['Subject']} {text} {get_html(host.messages[0])}")
+    assert not re.search(r"Secretive|Hidden|lin@|\blin\b|zhou", words)
 
 
 def test_a_weekly_digest_comes_on_monday_or_tuesday_once(host: MailHost, batch: Batch, lin: Person) -> None:
