@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.domain.permissions import READ_OWN_LABELS
-from annotation.forms.people import NameForm, OwnPasswordForm, TokenForm
+from annotation.forms.people.people import NameForm, OwnPasswordForm, TokenForm
 from annotation.forms.wellbeing import ReadingForm, TopicsForm
 from annotation.selectors.people import (
     list_factors,

@@ -26,7 +26,7 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Forbidden
 from annotation.core.http import breadcrumbs, build_site_url, build_study_url
 from annotation.domain.permissions import MANAGE_PEOPLE
-from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
+from annotation.forms.people.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
 from annotation.models import Invitation, Person, SetupLink, SignInSession
 from annotation.selectors.access import list_visible_studies
 from annotation.selectors.batches import list_unfinished_batches

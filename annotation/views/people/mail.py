@@ -24,7 +24,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, NotFound
 from annotation.core.http import breadcrumbs
-from annotation.forms.mail import AddressForm, MailSettingsForm, OwnAddressForm, RemoveAddressForm
+from annotation.forms.people.mail import AddressForm, MailSettingsForm, OwnAddressForm, RemoveAddressForm
 from annotation.selectors.mail.mail import find_profile, is_mail_on
 from annotation.services.mail import addresses as services
 from annotation.services.people.sign_ins import WAIT_SECONDS, check_present_password, is_mail_too_often

@@ -22,7 +22,7 @@ from annotation.core.http import breadcrumbs, build_site_url
 from annotation.core.study_scope import get_study_scope
 from annotation.domain.permissions import MANAGE_PEOPLE
 from annotation.domain.verbs import AnnotationVerb
-from annotation.forms.people import (
+from annotation.forms.people.people import (
     ROLE_CHOICES,
     FindPeopleForm,
     LanguagesForm,

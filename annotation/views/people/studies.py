@@ -14,7 +14,7 @@ from annotation.core.errors import AssayError
 from annotation.core.http import build_study_url
 from annotation.core.study_scope import limit_to_studies
 from annotation.domain.permissions import MAKE_STUDY, NAME_STUDY, ROLES
-from annotation.forms.people import StudyForm, TitleForm
+from annotation.forms.people.people import StudyForm, TitleForm
 from annotation.models import Person, Study
 from annotation.selectors.access import list_visible_studies, roles_of
 from annotation.selectors.people import get_account
