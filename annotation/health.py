@@ -5,6 +5,7 @@ annotation/core/health.py says what a check is.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -43,6 +44,7 @@ from annotation.core.health import (
 )
 from annotation.core.mail_server import MailServerAway, MailSession
 from annotation.core.signs import BEAT, WORKER
+from annotation.core.storage import bucket, file_cache
 from annotation.models import Export, Study, WebhookEndpoint
 from annotation.models.sql.clock import read_clock
 from annotation.selectors.audit.chain import verify_trail
@@ -289,6 +291,29 @@ def check_data_folder() -> HealthResult:
     return passed(N_("{folder} can be written."), folder=folder)
 
 
+@register_check("storage")
+def check_storage() -> HealthResult:
+    """The bucket, by a file that is put there, read and deleted."""
+    if not bucket.is_used():
+        return passed(N_("Files are kept in the data folder."))
+    try:
+        bucket.check_access()
+    except (AssayError, OSError) as error:
+        return fault(
+            N_("{place} cannot be used: {why}"),
+            N_(
+                "See ASSAY_STORAGE, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and whether the bucket is there."
+            ),
+            place=bucket.describe(),
+            why=error,
+        )
+    return passed(
+        N_("{place} can be read and written; this host keeps {size} MiB of it."),
+        place=bucket.describe(),
+        size=file_cache.measure() // MIB,
+    )
+
+
 @register_check("disk")
 def check_disk() -> HealthResult:
     """Of the data folder, and of where the server puts a body that it is receiving."""
@@ -480,7 +505,10 @@ def check_exports() -> HealthResult:
     for export in exports.select_related("release").order_by("pk").iterator():
         for file in export.files:
             number += 1
-            reason = _find_file_fault(get_export_folder(export) / file["name"], file)
+            if bucket.is_used():
+                reason = _find_object_fault(f"{export.folder}/{file['name']}", file)
+            else:
+                reason = _find_file_fault(get_export_folder(export) / file["name"], file)
             if reason:
                 faults.append(f"{export.release.name}/{export.format}/{file['name']} ({reason})")
     if faults:
@@ -502,6 +530,18 @@ def _find_file_fault(path: Path, stored: dict[str, Any]) -> str:
     except OSError as error:
         return os.strerror(error.errno or 0)
     return "" if digest == stored["sha256"] else f"sha256 {digest[:12]}…"
+
+
+def _find_object_fault(name: str, stored: dict[str, Any]) -> str:
+    total = hashlib.sha256()
+    try:
+        for block in bucket.read_blocks(name):
+            total.update(block)
+    except FileNotFoundError:
+        return os.strerror(errno.ENOENT)
+    except AssayError as error:
+        return str(error)
+    return "" if total.hexdigest() == stored["sha256"] else f"sha256 {total.hexdigest()[:12]}…"
 
 
 def _name_files(names: list[str]) -> str:

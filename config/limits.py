@@ -16,7 +16,7 @@ from django.shortcuts import render
 from django.template.defaultfilters import filesizeformat
 
 from annotation.core.error_messages import error_text
-from annotation.core.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError, StorageAway
 from annotation.models import Person
 from annotation.selectors.access import may
 
@@ -54,12 +54,20 @@ class BodyLimit:
         return _refuse_too_large(request, limit) if length > limit else None
 
 
+RETRY_SECONDS = 5
+
+
 def refuse(request: HttpRequest, error: AssayError) -> HttpResponse:
     """The error as a page, or in the shape of the API."""
     message = error_text(error)
+    answer: HttpResponse
     if request.path_info.startswith("/api/"):
-        return JsonResponse({"error": {"code": error.code, "message": message}}, status=error.status)
-    return render(request, "error.html", {"message": message}, status=error.status)
+        answer = JsonResponse({"error": {"code": error.code, "message": message}}, status=error.status)
+    else:
+        answer = render(request, "error.html", {"message": message}, status=error.status)
+    if isinstance(error, StorageAway):
+        answer.headers["Retry-After"] = str(RETRY_SECONDS)
+    return answer
 
 
 def is_cut_short(request: HttpRequest, answer: HttpResponse) -> bool:

@@ -17,7 +17,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 from zoneinfo import ZoneInfo
 
 import dj_database_url
@@ -266,10 +266,44 @@ def read_factor_roles(text: str) -> tuple[str, ...]:
     return tuple(read_list(text))
 
 
+def read_storage(text: str) -> dict[str, Any] | None:
+    """``s3://BUCKET/PREFIX?endpoint=URL&region=NAME``: the options of django-storages; None for the data folder."""
+    if not text:
+        return None
+    parts = urlsplit(text)
+    if parts.scheme != "s3" or not parts.netloc:
+        raise ValueError(
+            "write s3://BUCKET/PREFIX?endpoint=URL&region=NAME; the prefix and what follows may be left out"
+        )
+    if parts.username or parts.password or parts.fragment or parts.port:
+        raise ValueError("a key has no place in it: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True) if parts.query else ())
+    if unknown := sorted(set(options) - {"endpoint", "region"}):
+        raise ValueError(f"{unknown[0]} is no option; there are endpoint and region")
+    endpoint = options.get("endpoint") or None
+    if endpoint is not None:
+        address = urlsplit(endpoint)
+        if address.scheme not in {"http", "https"} or not address.hostname or address.username:
+            raise ValueError("the endpoint is an address such as https://s3.example.org, without a key in it")
+    prefix = parts.path.strip("/")
+    if ".." in prefix.split("/"):
+        raise ValueError("the prefix has no .. in it")
+    return {
+        "bucket_name": parts.netloc,
+        "location": prefix,
+        "endpoint_url": endpoint,
+        "region_name": options.get("region") or None,
+    }
+
+
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 
 DEBUG = env("DEBUG", "false", read_bool)
 ASSAY_DATA_DIR = env("ASSAY_DATA_DIR", str(BASE_DIR / "var"), read_data_dir)
+# A bucket for uploads, exports and scorers, which several hosts share; without it they lie in the data folder.
+ASSAY_STORAGE = env("ASSAY_STORAGE", "", read_storage)
+# What a host keeps of the bucket, in its own data folder.
+STORAGE_CACHE_BYTES = env("ASSAY_STORAGE_CACHE_MEGABYTES", "20480", read_positive) * 1024 * 1024
 # A folder with a pretrained encoder, for scorers that are trained without naming another.
 ASSAY_ENCODER = env("ASSAY_ENCODER", "", read_encoder)
 # The encoders that pages offer by name; commands may say any folder.
@@ -475,6 +509,12 @@ CACHES = {
         "LOCATION": "annotation_cacheentry",
         "OPTIONS": {"MAX_ENTRIES": 20_000},
     },
+    # Pictures and what they are drawn from, where hosts share a bucket and no folder (annotation.ChartEntry).
+    "charts": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "annotation_chartentry",
+        "OPTIONS": {"MAX_ENTRIES": 50_000},
+    },
     "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "process"},
     # Django's {% cache %} looks for this name: the work page must not read its fragments from the database.
     "template_fragments": {
@@ -564,6 +604,11 @@ STORAGES = {
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
+if ASSAY_STORAGE is not None:
+    STORAGES["bucket"] = {
+        "BACKEND": "annotation.core.storage.backend.BucketStorage",
+        "OPTIONS": ASSAY_STORAGE,
+    }
 MEDIA_ROOT = ASSAY_DATA_DIR / "uploads"
 # The largest body of a request, but for the views that say otherwise (config/limits.py), and the largest import.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 1024 * 1024

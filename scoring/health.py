@@ -10,7 +10,7 @@ from django.conf import settings
 from annotation.core.errors import N_, AssayError
 from annotation.core.health import HealthResult, fault, passed, register_check, warning
 from scoring.models import Scorer
-from scoring.selectors.training import check_weights
+from scoring.selectors.training import check_weights, find_weights
 
 PACKAGES = ("torch", "transformers", "safetensors")
 MAX_NAMED = 3
@@ -57,7 +57,7 @@ def check_scorers() -> HealthResult:
     for scorer in Scorer.objects.filter(ready_at__isnull=False).order_by("pk").iterator():
         number += 1
         try:
-            check_weights(scorer.weights_folder, scorer.weights_sha256)
+            check_weights(find_weights(scorer, afresh=True), scorer.weights_sha256)
         except AssayError as error:
             faults.append(f"{scorer.name}: {error}")
     if faults:

@@ -69,6 +69,17 @@ class Scorer(WithFiles, Shareable, Authored):
     def list_files(self) -> list[Path]:
         return [self.weights_folder] if self.is_ready else []
 
+    def list_names(self, path: str) -> list[str]:
+        """By the hash, so that a worker that lost the job replaces no registered weights; as the data folder has them
+        where a backup was restored.
+        """
+        return [self.stored_name, path]
+
+    @property
+    def stored_name(self) -> str:
+        """Where a bucket has the weights with this hash."""
+        return f"scorers/{self.pk}/{self.weights_sha256}"
+
     def list_needed(self) -> Iterable[Shareable]:
         """The release that it learned from, by which it is judged."""
         return [self.release]

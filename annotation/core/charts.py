@@ -14,15 +14,19 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from django.conf import settings
+from django.core.cache import caches
 from django.urls import reverse
 
 from annotation.core.errors import N_, NotFound
+from annotation.core.storage import bucket
 
 logger = logging.getLogger(__name__)
+CACHE = "charts"
+DAY_SECONDS = 86_400
 EMBEDDED = "data:image/svg+xml;base64,"
 _KEY = re.compile("([0-9a-f]{64})(-dark)?")  # a sha256
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
@@ -169,9 +173,7 @@ def chart_url(spec: Mapping[str, Any]) -> str:
     text = json.dumps(spec, sort_keys=True, ensure_ascii=False)
     key = hashlib.sha256(text.encode()).hexdigest()
     try:
-        path = _folder() / f"{key}.json"
-        if not path.exists():
-            _write(path, text)
+        _keep(f"{key}.json", text)
     except OSError as error:
         logger.warning("A chart cannot be kept, so its page carries it: %s", error)
         return _embed(_render(text))
@@ -188,15 +190,17 @@ def dark_url(url: str) -> str:
 def chart_svg(key: str) -> str:
     """The SVG of a kept specification, rendered once."""
     known = _KEY.fullmatch(key)
-    drawn, spec = _folder() / f"{key}.svg", _folder() / f"{known[1] if known else ''}.json"
-    if known is None or not (drawn.exists() or spec.exists()):
+    if known is None:
         raise NotFound(N_("There is no such chart; open its page again."))
-    if drawn.exists():
-        return drawn.read_text(encoding="utf-8")
-    text = spec.read_text(encoding="utf-8")
+    drawn = _find(f"{key}.svg")
+    if drawn is not None:
+        return drawn
+    text = _find(f"{known[1]}.json")
+    if text is None:
+        raise NotFound(N_("There is no such chart; open its page again."))
     svg = _render(_darken(text) if known[2] else text)
     try:
-        _write(drawn, svg)
+        _keep(f"{key}.svg", svg)
     except OSError as error:
         logger.warning("A chart cannot be kept: %s", error)
     return svg
@@ -218,6 +222,36 @@ def _darken(text: str) -> str:
     for light, dark in DARK.items():
         text = text.replace(f'"{light}"', f'"{dark}"')
     return text
+
+
+def _find(name: str) -> str | None:
+    """What is kept under the name: in the data folder, or in the database where hosts share a bucket and no folder."""
+    if bucket.is_used():
+        return cast("str | None", caches[CACHE].get(name))
+    try:
+        return (_folder() / name).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _keep(name: str, text: str) -> None:
+    """Raises OSError where it cannot be kept."""
+    if bucket.is_used():
+        _keep_in_database(name, text)
+        return
+    path = _folder() / name
+    if not path.exists():
+        _write(path, text)
+
+
+def _keep_in_database(name: str, text: str) -> None:
+    cache = caches[CACHE]
+    if cache.has_key(name):
+        return
+    days: int = settings.CHART_DAYS
+    cache.set(name, text, timeout=days * DAY_SECONDS if days else None)
+    if not cache.has_key(name):  # the cache of Django is silent about it
+        raise OSError("the database does not keep it")
 
 
 def _folder() -> Path:

@@ -73,6 +73,20 @@ class NoRoom(AssayError):
     status = 507
 
 
+class StorageAway(AssayError):
+    """The bucket that has the files does not answer. It passes: a page says so, and a job is given back."""
+
+    code = "unavailable"
+    status = 503
+
+
+class StorageRefused(AssayError):
+    """The bucket does not let this server in, or is not there: somebody must mend the settings."""
+
+    code = "storage"
+    status = 503
+
+
 class InputError(AssayError):
     """Bad input from a file: which file, which line (1-based, None for the whole file), which field."""
 

@@ -11,7 +11,14 @@ from annotation.models.assignments import (
     Panel,
     Task,
 )
-from annotation.models.audit import AuditEvent, AuditSeal, CacheEntry, ImportedLabel, ResultOpening
+from annotation.models.audit import (
+    AuditEvent,
+    AuditSeal,
+    CacheEntry,
+    ChartEntry,
+    ImportedLabel,
+    ResultOpening,
+)
 from annotation.models.base import Channel, WithFiles
 from annotation.models.batches import Alarm, Batch, BatchStats, MemberCounts, Membership, Stratum
 from annotation.models.datasets import (
@@ -75,6 +82,7 @@ __all__ = [
     "BatchStats",
     "CacheEntry",
     "Channel",
+    "ChartEntry",
     "Collection",
     "CorrectionRequest",
     "Dataset",

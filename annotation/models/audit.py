@@ -123,6 +123,21 @@ class CacheEntry(models.Model):
         return self.cache_key
 
 
+class ChartEntry(models.Model):
+    """The same of charts, where hosts share no folder that would keep them."""
+
+    cache_key = models.CharField(max_length=255, primary_key=True)
+    value = models.TextField()
+    expires = models.DateTimeField(db_index=True)
+
+    class Meta:
+        verbose_name = _("chart")
+        verbose_name_plural = _("charts")
+
+    def __str__(self) -> str:
+        return self.cache_key
+
+
 class ResultOpening(models.Model):
     """Somebody opened the results of a batch: they would not judge blind in it. Written the first time alone.
 

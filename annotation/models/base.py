@@ -29,8 +29,9 @@ class Authored(models.Model):
 
 
 class WithFiles(models.Model):
-    """Its rows name files below ASSAY_DATA_DIR: written before the row says that they are there, changed never after,
-    and gone only once the row is. A backup rests on that order: it reads the rows first and copies the files then.
+    """Its rows name files below ASSAY_DATA_DIR, or in the bucket of ASSAY_STORAGE by the same paths: written before
+    the row says that they are there, changed never after, and gone only once the row is. A backup rests on that order:
+    it reads the rows first and copies the files then.
 
     ``unfinished_files`` are patterns of what lies there and no row vouches for yet, such as a training's checkpoints.
     """
@@ -43,6 +44,10 @@ class WithFiles(models.Model):
     @abstractmethod
     def list_files(self) -> Iterable[Path]:
         """What must be there by this row; a folder stands for all that it holds."""
+
+    def list_names(self, path: str) -> list[str]:
+        """Where a bucket may have one of these, whose path is relative to the data folder: the first that is there."""
+        return [path]
 
 
 class Channel(models.TextChoices):

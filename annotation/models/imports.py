@@ -11,6 +11,9 @@ from annotation.models.base import Authored, WithFiles
 from annotation.models.jobs import Job
 from annotation.models.studies import Study, StudyManager
 
+UPLOADS = "uploads"
+"""The folder of MEDIA_ROOT in the data folder."""
+
 
 class Import(WithFiles, Authored):
     """One file that was put in: what it was, what was taken, what was already there."""
@@ -45,6 +48,11 @@ class Import(WithFiles, Authored):
 
     def __str__(self) -> str:
         return self.file_name
+
+    @property
+    def stored_name(self) -> str:
+        """Its file's path below the data folder, which is its name in a bucket."""
+        return f"{UPLOADS}/{self.path}"
 
     def list_files(self) -> list[Path]:
         return [Path(settings.MEDIA_ROOT) / self.path] if self.path else []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db.models import QuerySet
 
 from annotation.core.errors import N_, NotFound
+from annotation.core.storage import bucket, file_cache
 from annotation.domain.permissions import NAME_ANNOTATORS
 from annotation.models import Export, GoldRelease, Job, Person
 from annotation.selectors.access import may
@@ -49,6 +52,13 @@ def may_download(person: Person, export: Export) -> bool:
 
 def get_export_folder(export: Export) -> Path:
     return settings.ASSAY_DATA_DIR / export.folder
+
+
+def find_export_file(export: Export, file: Mapping[str, Any]) -> Path:
+    """One of ``export.files`` where this host has it; of a bucket it is fetched and compared first."""
+    if not bucket.is_used():
+        return get_export_folder(export) / str(file["name"])
+    return file_cache.fetch_file(f"{export.folder}/{file['name']}", file["sha256"])
 
 
 def is_under_way(export: Export) -> bool:

@@ -35,7 +35,7 @@ from django.utils.module_loading import autodiscover_modules
 
 from annotation.core.databases import is_connection_lost, seconds_ago, wait_for_database
 from annotation.core.error_messages import error_to_json
-from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.core.errors import N_, AssayError, Conflict, NotFound, StorageAway
 from annotation.core.log_context import log_job
 from annotation.core.log_lines import gather_lines
 from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
@@ -134,7 +134,7 @@ class JobContext:
 
     def is_final(self, error: Exception) -> bool:
         """Whether the job is over with this error; else it goes on from what it kept, here or elsewhere."""
-        if isinstance(error, LostJob | Interrupted | WorkerDied) or is_connection_lost(error):
+        if isinstance(error, LostJob | Interrupted | WorkerDied | StorageAway) or is_connection_lost(error):
             return False
         return self._filter_own_row().exists()
 
@@ -223,7 +223,7 @@ def _handle_error(job: Job, error: Exception) -> None:
     elif isinstance(error, WorkerDied):
         for current in Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt):
             _record_death(current, str(error))
-    elif isinstance(error, Interrupted) or is_connection_lost(error):
+    elif isinstance(error, Interrupted | StorageAway) or is_connection_lost(error):
         _requeue_interrupted(job, str(error).strip() or "it was told to stop")
     elif isinstance(error, AssayError):
         _finish_job(job, Job.State.FAILED, error=error)

@@ -22,8 +22,8 @@ from annotation.domain.permissions import EXPORT_RELEASE
 from annotation.forms.exports import ExportForm
 from annotation.models import Export, GoldRelease, Person
 from annotation.selectors.exports import (
+    find_export_file,
     get_export,
-    get_export_folder,
     is_under_way,
     list_exports,
     may_download,
@@ -93,12 +93,12 @@ def release_export(request: HttpRequest, name: str, export_id: int) -> HttpRespo
 @act_required(EXPORT_RELEASE)
 def export_file(request: HttpRequest, name: str, export_id: int, file: str) -> HttpResponseBase:
     export = get_takeable_export(request, name, export_id)
-    member = next((member for member in list_members(export) if member.name == file), None)
-    if member is None:
+    members = list_members(export, file)
+    if not members:
         raise NotFound(N_("There is no such file in this export."))
     sha256 = next(entry["sha256"] for entry in export.files if entry["name"] == file)
     download_name = f"{name}.{file.replace('/', '.')}"
-    answer = stream_file(request, [member], name=download_name, content_type=BINARY, etag=sha256)
+    answer = stream_file(request, members, name=download_name, content_type=BINARY, etag=sha256)
     return audit_download(request, answer, export, file)
 
 
@@ -138,13 +138,14 @@ def get_takeable_export(request: HttpRequest, name: str, export_id: int) -> Expo
     return export
 
 
-def list_members(export: Export) -> list[ZipMember]:
-    """The files, where all of them are written and there."""
+def list_members(export: Export, wanted: str | None = None) -> list[ZipMember]:
+    """The files, or the one that is wanted, where all of these are written and there."""
     if export.verified_at is None:
         raise Conflict(N_("This export is not written yet."))
-    folder = get_export_folder(export)
     members = [
-        ZipMember(file["name"], folder / file["name"], file["bytes"], file["crc32"]) for file in export.files
+        ZipMember(file["name"], find_export_file(export, file), file["bytes"], file["crc32"])
+        for file in export.files
+        if wanted in {None, file["name"]}
     ]
     if not all(member.path.is_file() for member in members):
         raise NotFound(N_("The files of this export are gone; discard it and export again."))

@@ -27,6 +27,7 @@ from scoring.selectors.training import (
     TrainingSet,
     build_heads,
     build_training_set,
+    find_weights,
 )
 
 MAX_TEXTS = 100_000
@@ -80,7 +81,7 @@ class GateSide:
         """Raises AssayError where its files are gone or changed."""
         record = TrainingRecord.load(scorer)
         predictions = OutOfFoldPredictions.load(
-            scorer.weights_folder, build_heads(scorer.guideline)
+            find_weights(scorer), build_heads(scorer.guideline)
         ).predictions
         return cls(
             scorer,

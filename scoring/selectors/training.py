@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from annotation.core.errors import N_, AssayError, Conflict
+from annotation.core.storage import bucket, file_cache
 from annotation.domain.guidelines.values import as_number
 from annotation.domain.releases.splits import split_of
 from annotation.models import (
@@ -273,8 +276,8 @@ class TrainingRecord:
     @classmethod
     def load(cls, scorer: Scorer) -> TrainingRecord:
         """Raises AssayError where its files are gone or changed: what they say would be no evidence."""
-        check_weights(scorer.weights_folder, scorer.weights_sha256)
-        folder, heads = scorer.weights_folder, build_heads(scorer.guideline)
+        folder, heads = find_weights(scorer), build_heads(scorer.guideline)
+        check_weights(folder, scorer.weights_sha256)
         learned = _read_json(folder / TRAINED)
         if learned is None:
             return cls(frozenset(_read_json(folder / OUT_OF_FOLD) or ()), {})
@@ -287,6 +290,21 @@ class TrainingRecord:
 
 def _read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def find_weights(scorer: Scorer, *, afresh: bool = False) -> Path:
+    """The folder with the scorer's weights, card and out-of-fold predictions on this host; of a bucket it is fetched
+    and compared first, ``afresh`` even where this host has it. It need not be there where there is no bucket.
+    """
+    if not bucket.is_used() or not scorer.is_ready:
+        return scorer.weights_folder
+    path = scorer.weights_folder.relative_to(settings.ASSAY_DATA_DIR).as_posix()
+    sha256 = scorer.weights_sha256
+    if afresh:
+        file_cache.forget(sha256)
+    return file_cache.fetch_folder(
+        scorer.list_names(path), sha256, lambda folder: has_fingerprint(folder, sha256)
+    )
 
 
 def check_weights(folder: Path, weights_sha256: str) -> None:

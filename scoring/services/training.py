@@ -24,6 +24,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.core.sql import write_rows
+from annotation.core.storage import bucket, file_cache
 from annotation.core.version import code_version
 from annotation.domain.releases.selection import summarize_selection
 from annotation.selectors.releases.selection import find_selection, list_chances
@@ -87,6 +88,8 @@ def train(*, scorer: Scorer, report: Report = ignore_progress) -> Scorer:
     if scorer.is_ready:
         remove_work_files(scorer=scorer)  # the worker that registered it died before it had tidied up
         return scorer
+    if bucket.is_used():
+        bucket.check_access()  # before hours of work, not after them
     report(FitProgress("read", 0.0))
     run = TrainingRun(scorer, _build_training_set(scorer), report)
     evaluation = run.evaluate()
@@ -407,10 +410,15 @@ def _register(
     Only then do the weights come into place, so that a worker that lost the job replaces no registered ones.
     What lies there already was never registered.
     """
+    if bucket.is_used():  # by its hash, beside whatever another worker puts there
+        bucket.put_folder(weights, scorer.stored_name)
     with transaction.atomic():
         report(FitProgress("register", 0.99))
-        shutil.rmtree(scorer.weights_folder, ignore_errors=True)
-        weights.replace(scorer.weights_folder)
+        if bucket.is_used():
+            file_cache.keep(weights, scorer.weights_sha256)
+        else:
+            shutil.rmtree(scorer.weights_folder, ignore_errors=True)
+            weights.replace(scorer.weights_folder)
         _store_predictions(scorer, training_set, grouped)
         scorer.ready_at = timezone.now()
         scorer.save(

@@ -21,6 +21,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from annotation.core.errors import N_, AssayError, InputError
+from annotation.core.storage import bucket, file_cache
+from annotation.core.storage.bucket import SHA256
 from annotation.domain.formats import (
     ANNOTATIONS,
     PROMPTS,
@@ -134,7 +136,14 @@ def build_source(upload: Import) -> Source:
         mapping=reading.get("mapping"),
         left_out=tuple(reading.get("left_out", ())),
     )
-    return Source(Path(settings.MEDIA_ROOT) / upload.path, upload.file_name, options)
+    return Source(find_upload_file(upload), upload.file_name, options)
+
+
+def find_upload_file(upload: Import) -> Path:
+    """Where this host has it; of a bucket it is fetched first. Raises NotFound where it is gone."""
+    if not bucket.is_used():
+        return Path(settings.MEDIA_ROOT) / upload.path
+    return file_cache.fetch_file(upload.stored_name, upload.reading.get(SHA256, ""))
 
 
 def list_columns(upload: Import) -> Sequence[str]:

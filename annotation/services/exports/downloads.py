@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
+from annotation.core.storage import bucket, file_cache
 from annotation.domain.verbs import AnnotationVerb
 from annotation.models import AuditEvent, Export, GoldRelease, Person
 from annotation.selectors.access import refuse_sealed_gold
@@ -67,12 +68,14 @@ def execute_export(context: jobs.JobContext) -> dict[str, Any]:
     export = Export.objects.select_related("release").get(pk=context.payload["export"])
     if export.verified_at is not None:
         return dict(context.job.result)
+    if bucket.is_used():
+        bucket.check_access()  # before much work, not after it
     try:
         made = _write_export(export, context)
     except Exception as error:
         if not context.is_final(error):
             raise  # whoever goes on, here or elsewhere, needs the files
-        _remove_folders(get_export_folder(export))
+        _remove_files(get_export_folder(export), export.folder)
         if isinstance(error, OSError):
             raise AssayError(
                 N_("The files cannot be written: {why}."), why=error.strerror or error
@@ -94,8 +97,20 @@ def _write_export(export: Export, context: jobs.JobContext) -> ExportedFiles:
     spec = ExportSpec(ReleaseContent(export.release), Options.from_json(export.options))
     made = write_files(get_writer(export.format), spec, part, course)
     context.report(1, N_("reading the files back"))
-    part.rename(final)
+    if bucket.is_used():
+        _put_into_bucket(export, part, made)
+    else:
+        part.rename(final)
     return made
+
+
+def _put_into_bucket(export: Export, folder: Path, made: ExportedFiles) -> None:
+    """Whoever writes the same export puts the same there; the row says that they are there."""
+    for file in made.files:
+        bucket.put_file(folder / file.name, f"{export.folder}/{file.name}", file.sha256)
+    for file in made.files:
+        file_cache.keep(folder / file.name, file.sha256)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @transaction.atomic
@@ -120,7 +135,7 @@ def discard_export(*, export: Export, actor: Person | None) -> None:
             raise Conflict(N_("This export is being written; cancel it first."))
         _record_act(locked, AnnotationVerb.DISCARD_EXPORT, actor)
         locked.delete()
-        transaction.on_commit(partial(_remove_folders, get_export_folder(locked)))
+        transaction.on_commit(partial(_remove_files, get_export_folder(locked), locked.folder))
 
 
 def record_download(*, export: Export, file: str, actor: Person, goes_on: bool = False) -> None:
@@ -165,6 +180,8 @@ def _get_partial_folder(final: Path) -> Path:
     return final.with_name(final.name + PART)
 
 
-def _remove_folders(final: Path) -> None:
+def _remove_files(final: Path, name: str) -> None:
     for folder in (final, _get_partial_folder(final)):
         shutil.rmtree(folder, ignore_errors=True)
+    if bucket.is_used():
+        bucket.delete_unless_away(name)

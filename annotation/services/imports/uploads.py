@@ -6,15 +6,18 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 from uuid import uuid4
 
+from django.conf import settings
 from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
 from annotation.core.errors import N_, Conflict, Forbidden, InputError, NoRoom
+from annotation.core.storage import bucket, file_cache
+from annotation.core.storage.bucket import SHA256
 from annotation.domain.formats import (
     ANNOTATIONS,
     GENERIC,
@@ -85,22 +88,38 @@ def receive_upload(
         created_by=actor,
     )
     try:
-        return _store_upload(upload, file, expected=kind, dataset=dataset)
+        _keep_file(upload, file)
+        return _store_upload(upload, expected=kind, dataset=dataset)
     except OSError as error:
-        default_storage.delete(path)
+        _delete_file(upload)
         logger.error("an upload cannot be stored: %s", error)
         raise NoRoom(
             N_("The server cannot store the file ({why}). Tell whoever runs it; nothing was imported."),
             why=error.strerror or error,
         ) from error
     except BaseException:
-        default_storage.delete(path)
+        _delete_file(upload)
         raise
 
 
-@transaction.atomic
-def _store_upload(upload: Import, file: File[bytes], *, expected: str, dataset: str) -> Import:
+def _keep_file(upload: Import, file: File[bytes]) -> None:
+    """In the data folder; where there is a bucket, there, and here as what this host keeps of it."""
     default_storage.save(upload.path, file)
+    if bucket.is_used():
+        path = Path(settings.MEDIA_ROOT) / upload.path
+        sha256 = upload.reading[SHA256] = bucket.hash_file(path)
+        bucket.put_file(path, upload.stored_name, sha256)
+        file_cache.keep(path, sha256)
+
+
+def _delete_file(upload: Import) -> None:
+    default_storage.delete(upload.path)
+    if bucket.is_used():
+        bucket.delete_unless_away(upload.stored_name)
+
+
+@transaction.atomic
+def _store_upload(upload: Import, *, expected: str, dataset: str) -> Import:
     guessed = guess_format(build_source(upload))
     if guessed is not None:
         upload.kind, upload.format = guessed.kind, guessed.format
@@ -269,7 +288,6 @@ def discard_upload(*, upload: Import, actor: Person | None) -> None:
         _refuse_imported(locked)
         if not locked.path:
             raise Conflict(N_("This file was imported by a command; there is nothing to discard."))
-        path = locked.path
         locked.delete()
         record(
             actor=actor,
@@ -277,7 +295,7 @@ def discard_upload(*, upload: Import, actor: Person | None) -> None:
             target=f"import:{upload.pk}",
             file=upload.file_name,
         )
-        transaction.on_commit(lambda: default_storage.delete(path))
+        transaction.on_commit(lambda: _delete_file(locked))
 
 
 def execute_import(context: jobs.JobContext) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from django.utils import timezone
 
 from annotation.core.databases import run_in_snapshot
 from annotation.core.errors import N_, AssayError, InputError
+from annotation.core.storage import bucket
 from annotation.core.version import code_version
 from annotation.models import WithFiles
 from annotation.models.sql import dumps
@@ -37,6 +38,7 @@ from annotation.services.upkeep.manifests import (
     Report,
     TableEntry,
     copy_file,
+    create_file,
     hash_secret_key,
     make_folder,
     write_manifest,
@@ -62,6 +64,8 @@ def make_backup(folder: Path, *, with_secrets: bool = False, report: Report = ig
             folder, lambda snapshot: _DatabaseWriter(apps, folder, report).write(snapshot)
         )
         files = _copy_files(folder, with_secrets=with_secrets, report=report)
+        if bucket.is_used():
+            files += _copy_objects(folder, database.names, report)
         paths = {file.path for file in files}
         return write_manifest(
             folder,
@@ -167,6 +171,8 @@ class _DatabaseWriter:
     report: Report
     entries: list[TableEntry] = field(default_factory=list)
     named: list[str] = field(default_factory=list)
+    names: list[tuple[str, list[str]]] = field(default_factory=list)
+    """Of each file that is named: where a bucket may have it."""
     rows: int = 0
 
     def write(self, snapshot: Snapshot) -> _DatabaseWriter:
@@ -197,7 +203,9 @@ class _DatabaseWriter:
             for row in rows:
                 values = decode_values(table, row)
                 instance = owner.from_db("default", list(values), list(values.values()))
-                self.named += [str(path.relative_to(root)) for path in instance.list_files()]
+                paths = [path.relative_to(root).as_posix() for path in instance.list_files()]
+                self.named += paths
+                self.names += [(path, instance.list_names(path)) for path in paths]
 
         return note_files
 
@@ -216,6 +224,36 @@ def _copy_files(folder: Path, *, with_secrets: bool, report: Report) -> list[Fil
             continue
         entries.append(FileEntry(str(path), copy.bytes, copy.sha256, mode))
     return entries
+
+
+def _copy_objects(
+    folder: Path, names: Sequence[tuple[str, Sequence[str]]], report: Report
+) -> list[FileEntry]:
+    """What the rows name, out of the bucket: under the paths that the data folder would have."""
+    entries = []
+    for number, (path, places) in enumerate(names):
+        report(0.95 + 0.05 * number / len(names), N_("copying files"))
+        for place in places:
+            stored = bucket.list_files(place)
+            for item in stored:
+                target = path + item.name.removeprefix(place)
+                try:
+                    entries.append(_copy_object(item.name, folder, target))
+                except FileNotFoundError:  # discarded since it was listed
+                    logger.info("%s is gone", item.name)
+            if stored:
+                break
+    return entries
+
+
+def _copy_object(name: str, folder: Path, path: str) -> FileEntry:
+    blocks = bucket.read_blocks(name)
+    first = next(blocks, b"")
+    with create_file(folder / FILES / path) as copy:
+        copy.write(first)
+        for block in blocks:
+            copy.write(block)
+    return FileEntry(path, copy.bytes, copy.sha256, 0o600)
 
 
 def _is_among(path: str, files: set[str]) -> bool:

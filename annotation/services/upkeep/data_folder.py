@@ -11,12 +11,15 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection
 
+from annotation.core.storage import bucket, file_cache
 from annotation.models import WithFiles
 
 STAGING = "restoring"
 """Where a restore puts files until their rows are stored; what a killed one left there is thrown away."""
 SECRETS = ("secret_key", "demo_password")
-MADE_ANEW = ("charts", "static", STAGING)
+MADE_ANEW = ("charts", "static", file_cache.FOLDER, STAGING)
+IN_BUCKET = ("uploads", "exports", "scorers")
+"""Where there is a bucket it has them, and a host only what it works on."""
 
 
 def list_models_with_files() -> list[type[WithFiles]]:
@@ -38,7 +41,7 @@ def list_data_files(*, with_secrets: bool = False) -> Iterator[Path]:
 
 
 def _list_left_out(root: Path) -> list[str]:
-    patterns = list(MADE_ANEW)
+    patterns = [*MADE_ANEW, *(IN_BUCKET if bucket.is_used() else ())]
     patterns += [pattern for model in list_models_with_files() for pattern in model.unfinished_files]
     ours = [Path(settings.BROKER_FOLDER), Path(settings.CELERY_BEAT_SCHEDULE_FILENAME)]
     if connection.vendor == "sqlite":

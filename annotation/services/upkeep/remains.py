@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,17 +14,20 @@ from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import Conflict
+from annotation.core.storage import bucket
 from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
     AuditEvent,
     Batch,
     CacheEntry,
+    ChartEntry,
     Draft,
     Export,
     Import,
     OutgoingMail,
     WebhookDelivery,
 )
+from annotation.models.imports import UPLOADS
 from annotation.selectors.exports import UNDER_WAY, get_export_folder
 from annotation.services.exports.downloads import FOLDER, PART, discard_export
 from annotation.services.imports.uploads import discard_upload
@@ -76,7 +79,7 @@ def clean_uploads(remove: bool) -> Remains:
     unconfirmed = Import.objects.filter(job=None, created_at__lt=cutoff).exclude(path="")
     uploads = [upload for upload in unconfirmed if "taken" not in upload.report]
     return _discard(
-        uploads, Import.list_files, lambda upload: discard_upload(upload=upload, actor=None), remove=remove
+        uploads, _measure_upload, lambda upload: discard_upload(upload=upload, actor=None), remove=remove
     )
 
 
@@ -91,17 +94,19 @@ def clean_exports(remove: bool) -> Remains:
     exports = Export.objects.filter(verified_at__lt=cutoff).exclude(pk__in=list(recent))
     return _discard(
         list(exports),
-        lambda export: [get_export_folder(export)],
+        _measure_export,
         lambda export: discard_export(export=export, actor=None),
         remove=remove,
     )
 
 
 def clean_charts(remove: bool) -> Remains:
-    """Pictures that a page draws again."""
-    return remove_paths(
+    """Pictures that a page draws again: in the data folder, and in the database where there is a bucket."""
+    files = remove_paths(
         list_old(Path(settings.ASSAY_DATA_DIR) / "charts", settings.CHART_DAYS), remove=remove
     )
+    rows = delete_rows(ChartEntry.objects.filter(expires__lt=timezone.now()), remove=remove)
+    return Remains(files.number + rows.number, files.bytes)
 
 
 def clean_mails(remove: bool) -> Remains:
@@ -129,7 +134,48 @@ def clean_stray_files(remove: bool) -> Remains:
         for path in list_old(root / FOLDER, STRAY_DAYS)
         if str(path.relative_to(root)) not in exports | unfinished
     ]
-    return remove_paths(stray, remove=remove)
+    remains = remove_paths(stray, remove=remove)
+    if bucket.is_used():
+        in_bucket = clean_bucket((UPLOADS, FOLDER), _is_named(uploads, exports), remove=remove)
+        remains = Remains(remains.number + in_bucket.number, remains.bytes + in_bucket.bytes)
+    return remains
+
+
+def _is_named(uploads: Container[str], exports: Container[str]) -> Callable[[str], bool]:
+    """Whether a row names what a bucket has: an upload is an object, and an export a folder of them."""
+
+    def is_named(name: str) -> bool:
+        return name.removeprefix(f"{UPLOADS}/") in uploads or "/".join(name.split("/")[:2]) in exports
+
+    return is_named
+
+
+def clean_bucket(folders: Iterable[str], is_named: Callable[[str], bool], *, remove: bool) -> Remains:
+    """What lies there for a day and no row names, and what killed processes began to put there."""
+    cutoff = find_cutoff(STRAY_DAYS)
+    assert cutoff is not None
+    stray = [
+        entry
+        for folder in folders
+        for entry in bucket.list_objects(folder)
+        if entry.changed_at < cutoff and not is_named(entry.name)
+    ]
+    if remove:
+        bucket.delete_objects(entry.name for entry in stray)
+    broken_off = bucket.abort_uploads(cutoff, remove=remove)
+    return Remains(len(stray) + broken_off, sum(entry.bytes for entry in stray))
+
+
+def _measure_upload(upload: Import) -> int:
+    if bucket.is_used():
+        return sum(entry.bytes for entry in bucket.list_files(upload.stored_name))
+    return measure(upload.list_files())
+
+
+def _measure_export(export: Export) -> int:
+    if bucket.is_used():
+        return sum(file["bytes"] for file in export.files)
+    return measure([get_export_folder(export)])
 
 
 def delete_rows(rows: QuerySet[M], *, remove: bool) -> Remains:
@@ -149,7 +195,7 @@ def remove_paths(paths: Sequence[Path], *, remove: bool) -> Remains:
 
 def _discard(
     rows: Sequence[M],
-    list_files: Callable[[M], Iterable[Path]],
+    measure_files: Callable[[M], int],
     discard: Callable[[M], None],
     *,
     remove: bool,
@@ -157,7 +203,7 @@ def _discard(
     """As a person would; what somebody took up meanwhile stays."""
     number = size = 0
     for row in rows:
-        own = measure(list_files(row))
+        own = measure_files(row)
         if remove:
             try:
                 discard(row)

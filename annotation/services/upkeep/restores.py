@@ -24,6 +24,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
 from annotation.core.errors import N_, AssayError, Conflict, InputError
+from annotation.core.storage import bucket
 from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Person
 from annotation.models.sql import dumps
@@ -32,7 +33,7 @@ from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.mail.outbox import hold_mails
 from annotation.services.upkeep.backups import find_apps, ignore_progress
-from annotation.services.upkeep.data_folder import STAGING, list_data_files
+from annotation.services.upkeep.data_folder import IN_BUCKET, STAGING, list_data_files
 from annotation.services.upkeep.manifests import (
     FILES,
     Manifest,
@@ -81,6 +82,7 @@ def restore_backup(
     migrations = {(app, name) for app, names in manifest.migrations.items() for name in names}
     _check_version(manifest, migrations, loader)
     _check_data_folder()
+    _check_bucket(manifest)
     _check_database(loader, migrations)
     check_parts(folder, manifest, _scale(report, 0.0, 0.1))
     report(0.1, N_("making the tables"))
@@ -139,6 +141,21 @@ def _check_data_folder() -> None:
             folder=root,
             path=path,
         )
+
+
+def _check_bucket(manifest: Manifest) -> None:
+    """It has nothing, or what a restore of this backup that was killed put there."""
+    if not bucket.is_used():
+        return
+    bucket.check_access()
+    expected = {file.path for file in manifest.files}
+    for entry in bucket.list_objects():
+        if entry.name not in expected:
+            raise Conflict(
+                N_("The bucket {place} is not empty (it has {name}): name an empty one in ASSAY_STORAGE."),
+                place=bucket.describe(),
+                name=entry.name,
+            )
 
 
 def _check_database(loader: MigrationLoader, migrations: Migrations) -> None:
@@ -204,7 +221,7 @@ def _store(
     folder: Path, manifest: Manifest, apps: Apps, staging: Path, *, hold_jobs: bool, report: Report
 ) -> int:
     """The rows and, as the last thing before the commit, the files. How many jobs were held."""
-    held, placed = 0, list[Path]()
+    held, placed, stored = 0, list[Path](), list[str]()
     try:
         with connection.constraint_checks_disabled(), transaction.atomic():
             with dumps.suspend_triggers():
@@ -214,11 +231,18 @@ def _store(
                 with suppress(LookupError):  # of a version that had none
                     hold_endpoints(apps.get_model("annotation", "WebhookEndpoint"))
                 hold_mails(apps)
-            for file in manifest.files:
-                placed.append(_put_in_place(staging, file.path))
+            for number, file in enumerate(manifest.files):
+                if bucket.is_used() and file.path.split("/")[0] in IN_BUCKET:
+                    report(number / len(manifest.files), N_("copying files"))
+                    stored.append(file.path)
+                    bucket.put_file(staging / file.path, file.path, file.sha256)
+                else:
+                    placed.append(_put_in_place(staging, file.path))
     except BaseException:
         for path in placed:
             path.unlink(missing_ok=True)
+        if stored:
+            bucket.delete_unless_away(*stored)
         raise
     return held
 

@@ -18,7 +18,7 @@ from benchmark.selectors.judges.gold import CandidateLabels, RaterLabel, Release
 from benchmark.selectors.judges.judges import CHUNK, Key
 from scoring.domain.training_data import Head, Value, level_name
 from scoring.models import Prediction, Scorer
-from scoring.selectors.training import OUT_OF_FOLD, OutOfFoldPredictions, build_heads
+from scoring.selectors.training import OUT_OF_FOLD, OutOfFoldPredictions, build_heads, find_weights
 
 SUMMARY = (
     "n",
@@ -63,10 +63,11 @@ def list_scorer_answers(comparison: ReleaseComparison, scorer: Scorer) -> Candid
 def _read_out_of_fold(
     comparison: ReleaseComparison, scorer: Scorer
 ) -> Iterator[tuple[int, str, Value, float]]:
-    if not (scorer.weights_folder / OUT_OF_FOLD).is_file():
+    folder = find_weights(scorer)
+    if not (folder / OUT_OF_FOLD).is_file():
         return
     heads = {head.criterion: head for head in build_heads(scorer.guideline)}  # its own version's
-    predictions = OutOfFoldPredictions.load(scorer.weights_folder, list(heads.values())).predictions
+    predictions = OutOfFoldPredictions.load(folder, list(heads.values())).predictions
     for response, example in zip(
         comparison.training_set.responses, comparison.training_set.examples, strict=True
     ):

@@ -25,6 +25,7 @@ from scoring.selectors.training import (
     PredictionRowBuilder,
     build_example,
     check_weights,
+    find_weights,
 )
 
 SCORE = "score_responses"
@@ -166,7 +167,7 @@ class CachedPredictor:
 
 
 def load_scorer(scorer: Scorer) -> LoadedScorer:
-    return _load_once(scorer.weights_folder, scorer.weights_sha256)
+    return _load_once(find_weights(scorer), scorer.weights_sha256)
 
 
 @lru_cache(maxsize=2)

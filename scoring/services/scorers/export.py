@@ -25,7 +25,7 @@ from scoring.backbones.folder import has_fingerprint, read_card
 from scoring.domain.verbs import ScoringVerb
 from scoring.models import Scorer
 from scoring.selectors.gate import describe_promotion
-from scoring.selectors.training import check_weights
+from scoring.selectors.training import check_weights, find_weights
 from scoring.services.predictions.predictions import check_ready
 
 WEIGHTS = "weights"
@@ -131,7 +131,7 @@ def export_scorer(*, scorer: Scorer, folder: str | Path, actor: Person | None = 
 def list_download_files(*, scorer: Scorer, actor: Person) -> list[ZipMember]:
     """The same files for a zip (``annotation.core.zip_stream``); the weights are read where they lie."""
     _check_exportable(scorer, actor)
-    check_weights(scorer.weights_folder, scorer.weights_sha256)
+    check_weights(find_weights(scorer), scorer.weights_sha256)
     folder = _store_texts(scorer, actor)
     texts = [(path.name, path) for path in sorted(folder.iterdir())]
     record(actor=actor, verb=ScoringVerb.EXPORT_SCORER, target=f"scorer:{scorer.name}", file="*")
@@ -160,9 +160,10 @@ def _check_exportable(scorer: Scorer, actor: Person | None) -> None:
     if actor is not None:
         refuse_sealed_gold(actor, scorer.release.batches.all())
     check_ready(scorer)
-    if not scorer.weights_folder.is_dir():
-        raise AssayError(N_("The scorer's weights are not at {folder}."), folder=str(scorer.weights_folder))
-    get_portable_form(scorer.weights_folder)
+    folder = find_weights(scorer)
+    if not folder.is_dir():
+        raise AssayError(N_("The scorer's weights are not at {folder}."), folder=str(folder))
+    get_portable_form(folder)
 
 
 def get_portable_form(folder: Path) -> PortableForm:
@@ -183,11 +184,12 @@ def get_portable_form(folder: Path) -> PortableForm:
 
 def _write_export(scorer: Scorer, folder: Path, actor: Person | None) -> tuple[str, ...]:
     _write_texts(_build_texts(scorer, actor), folder)
-    shutil.copytree(scorer.weights_folder, folder / WEIGHTS)
+    weights = find_weights(scorer)
+    shutil.copytree(weights, folder / WEIGHTS)
     if not has_fingerprint(folder / WEIGHTS, scorer.weights_sha256):
         raise Conflict(
             N_("The weights at {folder} are not those that were registered."),
-            folder=str(scorer.weights_folder),
+            folder=str(weights),
         )
     return tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
 
@@ -200,7 +202,7 @@ def _write_texts(texts: Mapping[str, bytes], folder: Path) -> None:
 
 def _build_texts(scorer: Scorer, reader: Person | None) -> dict[str, bytes]:
     """By name: the files that predict, the card, and how to use them."""
-    portable_form = get_portable_form(scorer.weights_folder)
+    portable_form = get_portable_form(find_weights(scorer))
     whole_card = {**scorer.card, "gate": describe_promotion(scorer, reader)}
     card = json.dumps(whole_card, ensure_ascii=False, indent=1, sort_keys=True)
     readme = README.format(
@@ -218,7 +220,7 @@ def _build_texts(scorer: Scorer, reader: Person | None) -> dict[str, bytes]:
 
 
 def _list_weight_files(scorer: Scorer) -> Iterator[tuple[str, Path]]:
-    folder = scorer.weights_folder
+    folder = find_weights(scorer)
     for path in sorted(file_path for file_path in folder.rglob("*") if file_path.is_file()):
         yield f"{WEIGHTS}/{path.relative_to(folder).as_posix()}", path
 
