@@ -766,9 +766,9 @@ LOGGING = {
             "format": FORMAT,
             "style": "{",
         },
-        "json": {"()": "config.logs.JsonFormatter"},
+        "json": {"()": "config.operations.logs.JsonFormatter"},
     },
-    "filters": {"without_secrets": {"()": "config.logs.SecretsFilter"}},
+    "filters": {"without_secrets": {"()": "config.operations.logs.SecretsFilter"}},
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",

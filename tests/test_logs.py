@@ -27,7 +27,7 @@ from annotation.core.errors import AssayError
 from annotation.core.log_lines import LineFormatter
 from annotation.models import Job, Person
 from annotation.services import jobs
-from config.logs import JsonFormatter, SecretsFilter
+from config.operations.logs import JsonFormatter, SecretsFilter
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 
 from annotation.core.version import code_version
-from config.logs import describe_context
+from config.operations.logs import describe_context
 
 LEFT_OUT = "left out: see the log"
 TAGS = ("request_id", "route", "job")

@@ -84,7 +84,12 @@ MAX_LINE = 120
 SQL_FOLDER = "annotation/models/sql/"
 # They name no table: they ask the connection itself, or build a statement of a model's columns.
 CONNECTION_MODULES = frozenset(
-    {"annotation/core/databases.py", "annotation/core/sql.py", "config/database.py"}
+    {
+        "annotation/core/databases.py",
+        "annotation/core/signs.py",
+        "annotation/core/sql.py",
+        "config/database.py",
+    }
 )
 SQL = re.compile(r"^\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|EXISTS \(|ANALYZE|SAVEPOINT|LOCK TABLE)\b")
 # Error messages are words with a code (``N_``, and what the forms' fields refuse); sentences stand in templates.

@@ -2,7 +2,7 @@
 chose.
 
 The secret in the link is told once, to whoever invites; only its hash is stored. With its 256 bits nobody guesses
-one, however often they try. It stands in no log and in no audit event: config/logs.py, and ids here.
+one, however often they try. It stands in no log and in no audit event: config/operations/logs.py, and ids here.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.people.invitations import LinkEnded, accept_invitation, invite, revoke_invitation
 from annotation.services.people.people import add_person, deactivate_person, set_roles
 from annotation.services.studies import create_study
-from config.logs import SecretsFilter
+from config.operations.logs import SecretsFilter
 
 pytestmark = pytest.mark.django_db
 GOOD = "glacier-lantern-42"

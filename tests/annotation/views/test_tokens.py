@@ -26,7 +26,7 @@ from annotation.core.errors import AssayError, Conflict, Forbidden
 from annotation.models import ApiToken, AuditEvent, Batch, Person
 from annotation.services.people.people import set_password
 from annotation.services.people.tokens import MAX_TOKENS, make_token, revoke_token
-from config.logs import SecretsFilter
+from config.operations.logs import SecretsFilter
 from tests.annotation.services.test_races import at_once
 from tests.support import add_role, api_token
 
