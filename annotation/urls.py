@@ -22,7 +22,7 @@ from annotation.views.batches import messages as batch_messages
 from annotation.views.gold_questions import gold_questions
 from annotation.views.guidelines import comparison, editing, guidelines, notes
 from annotation.views.jobs import jobs, operations
-from annotation.views.people import account, home, hours, invitations, people, studies
+from annotation.views.people import account, erasure, home, hours, invitations, people, studies
 from annotation.views.quality import page
 from annotation.views.releases import comparison as comparison_views
 from annotation.views.releases import conflicts, lineage, releases
@@ -198,6 +198,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     ),
     path("people/<name:username>/leaving/", people.person_leaving, name="person-leaving"),
     path("people/<name:username>/active/", people.person_active, name="person-active"),
+    path("people/<name:username>/erasure/", erasure.person_erasure, name="person-erasure"),
     path("people/<name:username>/exposure/", people.person_exposure, name="person-exposure"),
     path("wellbeing/", wellbeing.wellbeing_settings, name="care"),
     path("account/", account.account, name="account"),

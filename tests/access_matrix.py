@@ -69,7 +69,8 @@ FORMS = frozenset(
 # It offers the models of data that the person does not judge, which may be those of what they do.
 OFFERS_OTHER_MODELS = frozenset({"new-run"})
 OF_ADMINS = frozenset(
-    {"study-new"} | {f"operations{part}" for part in ("", "-live", "-job", "-job-retry", "-job-cancel")}
+    {"study-new", "person-erasure"}
+    | {f"operations{part}" for part in ("", "-live", "-job", "-job-retry", "-job-cancel")}
 )
 SHARED_BY_STUDIES = frozenset(
     {"care", "dispute-reasons", "dispute-reason", "dispute-reason-move", "dispute-reason-active"}

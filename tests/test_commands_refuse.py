@@ -68,6 +68,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["cancel", "999999"],
         ["cancel", "first"],
     ],
+    "erase_person": [["nobody"], ["nobody", "--yes"], []],
     "doctor": [["--only", "weather"]],
     "set_roles": [["nobody"], ["lin", "--roles", "king"], ["lin", "--study", "nowhere"]],
     "add_person": [

@@ -67,6 +67,7 @@ NAME_STUDY = Act(N_("set the title of a study"), (MANAGER,))
 SHARE_WITH_STUDY = Act(N_("share data, gold and scorers with another study, or move data there"), (MANAGER,))
 MAKE_STUDY = Act(N_("make a study"), ())
 OPERATE = Act(N_("watch the queues and the workers of the site"), ())
+ERASE_PEOPLE = Act(N_("erase a person"), ())
 READ_AUDIT = Act(N_("read the audit trail"), (MANAGER,))
 
 # Reading results.

@@ -11,7 +11,14 @@ from annotation.models.assignments import (
     Panel,
     Task,
 )
-from annotation.models.audit import AuditEvent, AuditSeal, CacheEntry, ImportedLabel, ResultOpening
+from annotation.models.audit import (
+    AuditEvent,
+    AuditRewrite,
+    AuditSeal,
+    CacheEntry,
+    ImportedLabel,
+    ResultOpening,
+)
 from annotation.models.base import Channel, WithFiles
 from annotation.models.batches import Alarm, Batch, BatchStats, MemberCounts, Membership, Stratum
 from annotation.models.datasets import (
@@ -65,6 +72,7 @@ __all__ = [
     "Archivable",
     "Assignment",
     "AuditEvent",
+    "AuditRewrite",
     "AuditSeal",
     "Batch",
     "BatchDraw",

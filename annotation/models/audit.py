@@ -108,6 +108,41 @@ class AuditSeal(models.Model):
         return str(self.position)
 
 
+class AuditRewrite(models.Model):
+    """That an event was rewritten because a person was erased: the SHA-256 of what is stored of it since then.
+
+    ``erasure`` is the event of the erasure, whose data has one hash over all rewrites of it, and which is sealed like
+    any other. Appended, never edited; the trigger of events lets an event change that has a row here.
+    """
+
+    event = models.ForeignKey(
+        AuditEvent,
+        models.DO_NOTHING,
+        related_name="rewrites",
+        db_constraint=False,
+        db_index=False,
+        verbose_name=_("audit event"),
+    )
+    erasure = models.ForeignKey(
+        AuditEvent,
+        models.DO_NOTHING,
+        related_name="rewritten",
+        db_constraint=False,
+        verbose_name=_("erasure"),
+    )
+    digest = models.BinaryField(_("hash"), max_length=32)
+
+    class Meta:
+        verbose_name = _("rewrite of an audit event")
+        verbose_name_plural = _("rewrites of audit events")
+        constraints = [
+            models.UniqueConstraint(fields=["event", "erasure"], name="audit_rewrite_once_per_erasure")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event_id}/{self.erasure_id}"
+
+
 class CacheEntry(models.Model):
     """The table of Django's database cache (CACHES in the settings), made by a migration like any other."""
 
