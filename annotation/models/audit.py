@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.conf import settings
@@ -10,7 +10,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from annotation.core.request_origin import get_request_origin
-from annotation.domain.audit import Verb
+from annotation.domain.audit import EventContent, Verb
 from annotation.domain.formats.bundle import label_place
 from annotation.models.assignments import Assignment
 from annotation.models.batches import Batch
@@ -83,6 +83,23 @@ class AuditEvent(models.Model):
             data=data,
             address=origin.address[:MAX_ADDRESS_LENGTH],
             agent=origin.agent[:MAX_AGENT_LENGTH],
+        )
+
+    @classmethod
+    def rewrite(cls, contents: Iterable[EventContent]) -> None:
+        """Store what is left of events after an erasure; the trigger refuses those without a row in AuditRewrite."""
+        cls.objects.bulk_update(
+            [
+                cls(
+                    pk=content.id,
+                    target=content.target,
+                    address=content.address,
+                    agent=content.agent,
+                    data=dict(content.data),
+                )
+                for content in contents
+            ],
+            ["target", "address", "agent", "data"],
         )
 
 

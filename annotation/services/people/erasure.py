@@ -136,19 +136,7 @@ def _rewrite_events(erasure: AuditEvent, rewrites: Sequence[EventContent], diges
         batch_size=BLOCK,
     )
     for block in _split(rewrites):
-        AuditEvent.objects.bulk_update(
-            [
-                AuditEvent(
-                    pk=event.id,
-                    target=event.target,
-                    address=event.address,
-                    agent=event.agent,
-                    data=dict(event.data),
-                )
-                for event in block
-            ],
-            ["target", "address", "agent", "data"],
-        )
+        AuditEvent.rewrite(block)
 
 
 def _split(rewrites: Sequence[EventContent]) -> Iterable[Sequence[EventContent]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -19,6 +18,7 @@ from annotation.selectors.audit.erasure import ErasurePart, preview_erasure
 from annotation.selectors.people import get_person
 from annotation.services.people.erasure import check_erasure, erase_person
 from annotation.views.access import act_required, person_of
+from annotation.views.notices import add_notice
 
 
 @require_http_methods(["GET", "POST"])
@@ -31,9 +31,7 @@ def person_erasure(request: HttpRequest, username: str) -> HttpResponse:
     form = ErasureForm(request.POST if request.method == "POST" else None, person=person)
     if not refusal and form.is_valid():
         pseudonym = erase_person(person=person, actor=actor)
-        messages.success(
-            request, _("The person is erased, and is {name} from now on.").format(name=pseudonym)
-        )
+        add_notice(request, "person_erased", name=pseudonym)
         return redirect("person", pseudonym)
     preview = preview_erasure(person)
     context = {

@@ -287,8 +287,8 @@ def test_what_is_rewritten_and_what_is_not() -> None:
         "10.0.0.1",
         {"roles": ["annotator"]},
     )
-    theirs = lin.rewrite(event(7, "assignment:9", reason="I was ill", n=1))
-    assert (theirs.address, theirs.agent, theirs.data) == ("", "", {"n": 1})
+    own_act = lin.rewrite(event(7, "assignment:9", reason="I was ill", n=1))
+    assert (own_act.address, own_act.agent, own_act.data) == ("", "", {"n": 1})
     named = lin.rewrite(event(1, "batch:b", person="first", error="first cannot", filters={"person": "Lin"}))
     assert named.data == {"person": "erased-1", "filters": {"person": "erased-1"}}
     assert lin.rewrite(event(1, "admin:person Lin")).target == "admin:person erased-1"

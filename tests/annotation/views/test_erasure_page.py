@@ -36,8 +36,8 @@ def test_only_an_admin_is_offered_the_page_and_opens_it(
 def test_the_name_is_typed_once_more(client: Client, admin: Person, batch: Batch, lin: Person) -> None:
     label_next(batch, lin, 3)
     page = reverse("person-erasure", args=["lin"])
-    shown = client.get(page).content.decode()
-    assert "labels, under the pseudonym" in shown
+    preview = client.get(page).content.decode()
+    assert "labels, under the pseudonym" in preview
     answer = client.post(page, {"name": "chen"})
     assert answer.status_code == 422
     assert "This is not the name of the person on this page." in answer.content.decode()
@@ -52,9 +52,9 @@ def test_the_name_is_typed_once_more(client: Client, admin: Person, batch: Batch
     assert "This person was erased on" in text
     for form in ("person-active", "person-roles", "person-link", "person-erasure"):
         assert reverse(form, args=[lin.username]) not in text
-    again = client.post(reverse("person-erasure", args=[lin.username]), {"name": lin.username})
-    assert again.status_code == 409
-    assert "was erased" in again.content.decode()
+    repeated = client.post(reverse("person-erasure", args=[lin.username]), {"name": lin.username})
+    assert repeated.status_code == 409
+    assert "was erased" in repeated.content.decode()
 
 
 def test_an_admin_does_not_erase_themselves(client: Client, admin: Person) -> None:
