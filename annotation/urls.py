@@ -24,6 +24,7 @@ from annotation.views.guidelines import comparison, editing, guidelines, notes
 from annotation.views.jobs import jobs, operations
 from annotation.views.people import (
     account,
+    erasure,
     home,
     hours,
     invitations,
@@ -232,6 +233,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     ),
     path("people/<name:username>/leaving/", people.person_leaving, name="person-leaving"),
     path("people/<name:username>/active/", people.person_active, name="person-active"),
+    path("people/<name:username>/erasure/", erasure.person_erasure, name="person-erasure"),
     path("people/<name:username>/exposure/", people.person_exposure, name="person-exposure"),
     path("webhooks/", webhooks.webhooks, name="webhooks"),
     path("webhooks/<int:endpoint_id>/", webhooks.webhook, name="webhook"),

@@ -71,7 +71,7 @@ FORMS = frozenset(
 # It offers the models of data that the person does not judge, which may be those of what they do.
 OFFERS_OTHER_MODELS = frozenset({"new-run"})
 OF_ADMINS = frozenset(
-    {"study-new"}
+    {"study-new", "person-erasure"}
     | {f"operations{part}" for part in ("", "-live", "-job", "-job-retry", "-job-cancel", "-webhooks")}
     | {"person-session-revoke", "person-sessions-revoke", "person-factors-reset"}
     | {"person-provider-link", "person-provider-unlink"}

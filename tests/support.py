@@ -74,7 +74,7 @@ FLAMES_GUIDELINE = GuidelineFile(FIXTURES / "guidelines" / "flames.yaml")
 @contextmanager
 def without_audit_guard() -> Iterator[None]:
     """What the triggers of the audit trail refuse can be done, as by somebody who may change the database's schema."""
-    tables = ("annotation_auditevent", "annotation_auditseal")
+    tables = ("annotation_auditevent", "annotation_auditseal", "annotation_auditrewrite")
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             # A table is altered only while none of its constraints waits to be checked.
@@ -88,7 +88,7 @@ def without_audit_guard() -> Iterator[None]:
                 cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
             return
         cursor.execute(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN (%s, %s)", tables
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN (%s, %s, %s)", tables
         )
         triggers = cursor.fetchall()
         for name, _text in triggers:

@@ -69,6 +69,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["cancel", "999999"],
         ["cancel", "first"],
     ],
+    "erase_person": [["nobody"], ["nobody", "--yes"], []],
     "doctor": [["--only", "weather"]],
     "allow_password": [["nobody"], ["lin"], ["lin", "--minutes", "0"], ["lin", "--minutes", "100000"]],
     "set_roles": [["nobody"], ["lin", "--roles", "king"], ["lin", "--study", "nowhere"]],

@@ -314,6 +314,7 @@ MAY: dict[str, frozenset[str]] = {
     "person-new": MANAGER,
     "person-add": MANAGER,
     "person-leaving": MANAGER,
+    "person-erasure": NOBODY,
     "invitations": MANAGER,
     "invitation-revoke": MANAGER,
     "set-up": ALL,  # for whom the link is; who is somebody else is told so

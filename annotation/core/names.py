@@ -94,6 +94,18 @@ _WRITTEN_TOGETHER = (
 _ANY_SCRIPT = {"COMMON", "INHERITED"}
 
 
+ERASED_PREFIX = "erased-"
+"""The first letters of the pseudonym of everybody who was erased."""
+
+
+def refuse_reserved_name(name: str) -> None:
+    """Nobody signs in by a name that is taken for the pseudonym of somebody who was erased."""
+    if name.casefold().startswith(ERASED_PREFIX):
+        raise AssayError(
+            N_("Names that begin with {prefix} are those of people who were erased."), prefix=ERASED_PREFIX
+        )
+
+
 def check_person_name(name: str) -> None:
     """A name to sign in with is of one script, or of Chinese characters and Latin letters; in whichever normal form."""
     from confusable_homoglyphs.categories import unique_aliases

@@ -71,6 +71,7 @@ OPERATE = Act(N_("watch the queues and the workers of the site"), ())
 MANAGE_SIGN_INS = Act(
     N_("end the sessions of others, reset their second factors and link their accounts"), ()
 )
+ERASE_PEOPLE = Act(N_("erase a person"), ())
 READ_AUDIT = Act(N_("read the audit trail"), (MANAGER,))
 
 # Reading results.

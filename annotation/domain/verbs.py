@@ -136,6 +136,10 @@ class AnnotationVerb(Verb):
     )
     DEACTIVATE = "deactivate", _person(N_("{actor} deactivated {target}"))
     ACTIVATE = "activate", _person(N_("{actor} activated {target}"))
+    ERASE_PERSON = (
+        "erase_person",
+        _account(N_("{actor} erased a person, who is {target} from then on")),
+    )
     INVITE = "invite", Meaning(Category.PEOPLE, N_("{actor} made {target}"), ("invitation",), False, True)
     SEND_INVITATION = (
         "send_invitation",

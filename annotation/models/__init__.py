@@ -13,6 +13,7 @@ from annotation.models.assignments import (
 )
 from annotation.models.audit import (
     AuditEvent,
+    AuditRewrite,
     AuditSeal,
     CacheEntry,
     ChartEntry,
@@ -76,6 +77,7 @@ __all__ = [
     "Archivable",
     "Assignment",
     "AuditEvent",
+    "AuditRewrite",
     "AuditSeal",
     "Batch",
     "BatchDraw",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.conf import settings
@@ -10,7 +10,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from annotation.core.request_origin import get_request_origin
-from annotation.domain.audit import Verb
+from annotation.domain.audit import EventContent, Verb
 from annotation.domain.formats.bundle import label_place
 from annotation.models.assignments import Assignment
 from annotation.models.batches import Batch
@@ -85,6 +85,23 @@ class AuditEvent(models.Model):
             agent=origin.agent[:MAX_AGENT_LENGTH],
         )
 
+    @classmethod
+    def rewrite(cls, contents: Iterable[EventContent]) -> None:
+        """Store what is left of events after an erasure; the trigger refuses those without a row in AuditRewrite."""
+        cls.objects.bulk_update(
+            [
+                cls(
+                    pk=content.id,
+                    target=content.target,
+                    address=content.address,
+                    agent=content.agent,
+                    data=dict(content.data),
+                )
+                for content in contents
+            ],
+            ["target", "address", "agent", "data"],
+        )
+
 
 class AuditSeal(models.Model):
     """The place of an event in the chain, and its hash, which covers the event and the hash before it
@@ -106,6 +123,41 @@ class AuditSeal(models.Model):
 
     def __str__(self) -> str:
         return str(self.position)
+
+
+class AuditRewrite(models.Model):
+    """That an event was rewritten because a person was erased: the SHA-256 of what is stored of it since then.
+
+    ``erasure`` is the event of the erasure, whose data has one hash over all rewrites of it, and which is sealed like
+    any other. Appended, never edited; the trigger of events lets an event change that has a row here.
+    """
+
+    event = models.ForeignKey(
+        AuditEvent,
+        models.DO_NOTHING,
+        related_name="rewrites",
+        db_constraint=False,
+        db_index=False,
+        verbose_name=_("audit event"),
+    )
+    erasure = models.ForeignKey(
+        AuditEvent,
+        models.DO_NOTHING,
+        related_name="rewritten",
+        db_constraint=False,
+        verbose_name=_("erasure"),
+    )
+    digest = models.BinaryField(_("hash"), max_length=32)
+
+    class Meta:
+        verbose_name = _("rewrite of an audit event")
+        verbose_name_plural = _("rewrites of audit events")
+        constraints = [
+            models.UniqueConstraint(fields=["event", "erasure"], name="audit_rewrite_once_per_erasure")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event_id}/{self.erasure_id}"
 
 
 class CacheEntry(models.Model):

@@ -14,7 +14,12 @@ from django.utils.translation import pgettext_lazy
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.names import check_person_name, look_alike_key, look_alike_keys
+from annotation.core.names import (
+    check_person_name,
+    look_alike_key,
+    look_alike_keys,
+    refuse_reserved_name,
+)
 from annotation.models.base import Authored
 from annotation.models.datasets import EvaluatedModel
 from annotation.models.studies import Study
@@ -115,6 +120,9 @@ class Person(AbstractUser):
     # Equal for names that look alike (annotation/core/names.py). Null for who had such a name before this rule.
     name_key = models.CharField(max_length=600, null=True, editable=False)
 
+    # The account is a pseudonym since then, and nobody's any more (docs/decisions/erasure.md).
+    erased_at = models.DateTimeField(_("erased"), null=True, editable=False)
+
     # Who sets the password while it is saved, for the audit trail; None is the operator's shell.
     password_by: Person | None = None
 
@@ -123,7 +131,13 @@ class Person(AbstractUser):
     class Meta:
         verbose_name = _("person")
         verbose_name_plural = _("people")
-        constraints = [models.UniqueConstraint(fields=["name_key"], name="person_name_looks_like_no_other")]
+        constraints = [
+            models.UniqueConstraint(fields=["name_key"], name="person_name_looks_like_no_other"),
+            models.CheckConstraint(
+                condition=models.Q(erased_at__isnull=True) | models.Q(is_active=False),
+                name="person_erased_is_inactive",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.display_name or self.username
@@ -135,6 +149,7 @@ class Person(AbstractUser):
             return
         try:
             check_person_name(self.username)
+            refuse_reserved_name(self.username)
         except AssayError as error:
             raise ValidationError({"username": error_text(error)}) from error
         look_alikes = Person.objects.filter(name_key__in=look_alike_keys(self.username)).exclude(pk=self.pk)

@@ -354,6 +354,24 @@ class FindPeopleForm(forms.Form):
         return self.cleaned_data.get("words", "").strip(), self.cleaned_data.get("role", "")
 
 
+class ErasureForm(forms.Form):
+    """The name of the person who is erased, typed once more: nothing brings them back."""
+
+    name = forms.CharField(label=_("Name to sign in with"), max_length=150)
+
+    def __init__(self, data: Any = None, *, person: Person) -> None:
+        super().__init__(data)
+        self._username = person.username
+        self.fields["name"].help_text = _("Type {name} to confirm.").format(name=person.username)
+        self.fields["name"].widget.attrs["autocomplete"] = "off"
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if name.strip() != self._username:
+            raise forms.ValidationError(_("This is not the name of the person on this page."))
+        return name
+
+
 class OwnModelsForm(forms.Form):
     """The models that a person helped to build, among those whose names the reader may see."""
 

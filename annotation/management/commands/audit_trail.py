@@ -45,6 +45,10 @@ class Command(AssayCommand):
             "events": report.events,
             "sealed": report.sealed,
             "unsealed": report.unsealed,
+            "erasures": [
+                asdict(erasure) | {"at": erasure.at.isoformat(timespec="seconds")}
+                for erasure in report.erasures
+            ],
             "problems": [
                 {"code": problem.code, "event": problem.event, "text": str(problem)}
                 for problem in report.problems
@@ -65,10 +69,16 @@ class Command(AssayCommand):
         if "problems" not in data:
             return
         self.stdout.write(f"{data['events']} events, {data['sealed']} sealed, {data['unsealed']} waiting")
+        for erasure in data["erasures"]:
+            self.stdout.write(
+                f"{erasure['events']} events were rewritten by the erasure of {erasure['pseudonym']}"
+                f" (event {erasure['event']}, {erasure['at']})"
+            )
         for problem in data["problems"]:
             self.stdout.write(f"problem: {problem['text']}")
         if not data["problems"]:
-            self.stdout.write("Nothing was changed or removed.")
+            but = " but by these erasures" if data["erasures"] else ""
+            self.stdout.write(f"Nothing was changed or removed{but}.")
 
 
 def _parse_head(text: str | None) -> tuple[int, str] | None:

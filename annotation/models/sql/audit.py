@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.db import connection
 
-from annotation.models import AuditEvent, AuditSeal
+from annotation.models import AuditEvent, AuditRewrite, AuditSeal
 
-GUARDED = (AuditEvent._meta.db_table, AuditSeal._meta.db_table)
+GUARDED = (AuditEvent._meta.db_table, AuditSeal._meta.db_table, AuditRewrite._meta.db_table)
 ON_POSTGRESQL = """
 SELECT c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
 WHERE t.tgrelid = to_regclass(%s) AND t.tgenabled IN ('O', 'A') AND p.proname = 'annotation_refuse_audit_change'

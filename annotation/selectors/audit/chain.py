@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,8 +11,10 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import N_
-from annotation.domain.audit import CONTENT, GENESIS, EventContent, chain_events
-from annotation.models import AuditEvent, AuditSeal
+from annotation.domain.audit import CONTENT, GENESIS, EventContent, chain_events, split_target
+from annotation.domain.erasure import digest_content, digest_rewrites
+from annotation.domain.verbs import AnnotationVerb
+from annotation.models import AuditEvent, AuditRewrite, AuditSeal
 from annotation.models.sql.audit import list_unguarded_tables
 
 BLOCK = 5000
@@ -45,13 +47,27 @@ class ChainHead:
 
 
 @dataclass(frozen=True)
+class DeclaredErasure:
+    """An erasure of a person: its event, the pseudonym, when, and how many events were rewritten by it."""
+
+    event: int
+    pseudonym: str
+    at: datetime
+    events: int
+
+
+@dataclass(frozen=True)
 class ChainReport:
-    """``head`` is None where nothing is sealed yet; ``unsealed`` is the number of events that wait for their seal."""
+    """``head`` is None where nothing is sealed yet; ``unsealed`` is the number of events that wait for their seal.
+
+    ``erasures`` were declared: the events that they rewrote are as they were left by them, else they are problems.
+    """
 
     events: int
     sealed: int
     unsealed: int
     head: ChainHead | None
+    erasures: tuple[DeclaredErasure, ...]
     problems: tuple[ChainProblem, ...]
 
 
@@ -78,6 +94,8 @@ def verify_trail(
     if newest is not None:
         problems += _verify_seals(newest.position, progress)
     problems += _verify_head(head)
+    erasures = list_erasures()
+    problems += _verify_erasures()
     sealed = Exists(AuditSeal.objects.filter(event=OuterRef("pk")))
     unsealed = AuditEvent.objects.filter(~sealed)
     late = unsealed.filter(at__lt=timezone.now() - SEALED_WITHIN).count()
@@ -97,6 +115,7 @@ def verify_trail(
         sealed=AuditSeal.objects.count(),
         unsealed=unsealed.count(),
         head=newest,
+        erasures=tuple(erasures),
         problems=tuple(problems[:MAX_PROBLEMS]),
     )
 
@@ -117,6 +136,7 @@ def _verify_seals(last: int, progress: Callable[[int], object]) -> Iterator[Chai
         )
         rows = AuditEvent.objects.filter(pk__in=[seal.event_id for seal in seals]).values_list(*CONTENT)
         events = {row[0]: EventContent(*row) for row in rows}
+        rewritten = _list_last_digests(events)
         for seal in seals:
             stored = bytes(seal.digest)
             event = events.get(seal.event_id)
@@ -129,7 +149,7 @@ def _verify_seals(last: int, progress: Callable[[int], object]) -> Iterator[Chai
                     {"event": seal.event_id, "position": seal.position},
                     seal.event_id,
                 )
-            elif next(iter(chain_events(previous, [event]))) != stored:
+            elif not _is_as_sealed(event, previous, stored, rewritten):
                 yield ChainProblem(
                     "event_changed",
                     N_(
@@ -149,6 +169,51 @@ def _verify_seals(last: int, progress: Callable[[int], object]) -> Iterator[Chai
         progress(len(seals))
     if expected <= last:
         yield _build_gap_problem(expected, last)
+
+
+def _is_as_sealed(
+    event: EventContent, previous: bytes, stored: bytes, rewritten: Mapping[int, bytes]
+) -> bool:
+    """Whether it has the hash of its seal or, where an erasure rewrote it, the hash of the last of these."""
+    if next(iter(chain_events(previous, [event]))) == stored:
+        return True
+    return event.id in rewritten and digest_content(event) == rewritten[event.id]
+
+
+def _list_last_digests(events: Iterable[int]) -> dict[int, bytes]:
+    """By event, of those that were rewritten: the hash that the last erasure left."""
+    rewrites = AuditRewrite.objects.filter(event__in=list(events)).order_by("erasure_id")
+    return {event: bytes(digest) for event, digest in rewrites.values_list("event", "digest")}
+
+
+def list_erasures() -> list[DeclaredErasure]:
+    """All of the site, the first one first."""
+    events = AuditEvent.objects.filter(verb=AnnotationVerb.ERASE_PERSON.value).order_by("pk")
+    return [
+        DeclaredErasure(event.pk, split_target(event.target)[1], event.at, event.data.get("events", 0))
+        for event in events
+    ]
+
+
+def _verify_erasures() -> Iterator[ChainProblem]:
+    """The rewrites of each erasure are those that its own event, which is sealed, has the hash of."""
+    declared = AuditEvent.objects.filter(verb=AnnotationVerb.ERASE_PERSON.value)
+    digests = {event.pk: event.data.get("sha256") for event in declared}
+    with_rewrites = (
+        AuditRewrite.objects.order_by("erasure_id").values_list("erasure_id", flat=True).distinct()
+    )
+    for erasure in sorted({*digests, *with_rewrites}):
+        rewrites = AuditRewrite.objects.filter(erasure=erasure).values_list("event", "digest")
+        if digest_rewrites((event, bytes(digest)) for event, digest in rewrites) != digests.get(erasure):
+            yield ChainProblem(
+                "erasure_changed",
+                N_(
+                    "The events that erasure {event} of the audit trail rewrote are not those that it declared:"
+                    " rewrites were added, changed or removed."
+                ),
+                {"event": erasure},
+                erasure,
+            )
 
 
 def _verify_head(head: tuple[int, str] | None) -> list[ChainProblem]:

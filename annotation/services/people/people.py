@@ -152,7 +152,7 @@ def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = No
     """The person's roles in the study that the work under way is about, from now on."""
     roles = list(roles)
     refuse_unknown_roles(roles)
-    if actor is not None and person.is_superuser:
+    if person.erased_at is not None or (actor is not None and person.is_superuser):
         refuse_above(person, actor)
     if roles:
         refuse_imported_name(person)
@@ -386,7 +386,7 @@ def _restart_searches(memberships: Sequence[int]) -> None:
 
 
 @transaction.atomic
-def deactivate_person(*, person: Person, actor: Person) -> int:
+def deactivate_person(*, person: Person, actor: Person | None) -> int:
     """Shut a person out, sessions and tokens included, and give their live claims back. The number released.
 
     What was planned for them is planned for others. Everything that they submitted stays. Doing it twice changes
@@ -452,6 +452,10 @@ def refuse_above(person: Person, actor: Person | None) -> None:
     """A manager has no power over the account of an admin, or of who has a role in a study that they do not manage:
     else a set-up link would make them one, or open that study.
     """
+    if person.erased_at is not None:
+        raise Conflict(
+            N_("{name} was erased: nothing of this account is changed any more."), name=person.username
+        )
     if actor is not None and actor != person and person.is_superuser and not actor.is_superuser:
         raise Forbidden(N_("{name} is an admin: only an admin may change that."), name=str(person))
     if actor is not None and actor != person and not actor.is_superuser and is_of_others(person, actor):

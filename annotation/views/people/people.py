@@ -20,7 +20,7 @@ from annotation.core.errors import AssayError
 from annotation.core.formatting import format_duration, format_interval_percent, format_percent
 from annotation.core.http import breadcrumbs, build_site_url
 from annotation.core.study_scope import get_study_scope
-from annotation.domain.permissions import MANAGE_PEOPLE
+from annotation.domain.permissions import ERASE_PEOPLE, MANAGE_PEOPLE
 from annotation.domain.verbs import AnnotationVerb
 from annotation.forms.people.people import (
     ROLE_CHOICES,
@@ -70,7 +70,7 @@ from annotation.services.people import people as services
 from annotation.services.people.providers import list_provider_accounts
 from annotation.services.people.setup_links import make_setup_link, revoke_setup_link
 from annotation.services.people.tokens import revoke_token
-from annotation.views.access import act_required, person_of, post_form
+from annotation.views.access import act_required, may, person_of, post_form
 from annotation.views.notices import add_notice, render_notice
 from annotation.views.people.providers import ProviderLinkForm
 
@@ -326,7 +326,8 @@ def show_person(request: HttpRequest, person: Person, **changes: Any) -> HttpRes
         "sign_ins": list_sign_ins(person),
         "exposure_form": ExposureForm(person=person),
         "topics": [label for name, label in topic_labels(person).items() if name in person.opted_out],
-        "above": is_above(person, reader),
+        "above": is_above(person, reader) or person.erased_at is not None,
+        "may_erase": person.erased_at is None and person != reader and may(reader, ERASE_PEOPLE),
         "is_admin_to_reader": person.is_superuser and is_above(person, reader),
         "self": person == reader,
         **sign_in_context(person, reader),
