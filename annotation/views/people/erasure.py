@@ -12,7 +12,7 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.http import breadcrumbs
 from annotation.domain.permissions import ERASE_PEOPLE
-from annotation.forms.people import ErasureForm
+from annotation.forms.people.people import ErasureForm
 from annotation.models import Person
 from annotation.selectors.audit.erasure import ErasurePart, preview_erasure
 from annotation.selectors.people import get_person
