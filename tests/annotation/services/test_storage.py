@@ -89,11 +89,11 @@ def signed_in(person: Person) -> Client:
 
 
 def files_of(folder: Path) -> list[str]:
-    """But for locks."""
+    """But for locks, and for the style sheet, which the first page of a process puts together."""
     return sorted(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
-        if path.is_file() and path.parent.name != "locks"
+        if path.is_file() and path.parent.name not in {"locks", "css"}
     )
 
 
