@@ -24,6 +24,7 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.health import check_exports, check_storage
 from annotation.models import (
     AuditEvent,
+    Batch,
     ChartEntry,
     Export,
     GoldRelease,
@@ -88,11 +89,11 @@ def signed_in(person: Person) -> Client:
 
 
 def files_of(folder: Path) -> list[str]:
-    """But for locks."""
+    """But for locks, and for the style sheet, which the first page of a process puts together."""
     return sorted(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
-        if path.is_file() and path.parent.name != "locks"
+        if path.is_file() and path.parent.name not in {"locks", "css"}
     )
 
 
@@ -123,11 +124,13 @@ def test_a_discarded_upload_leaves_the_bucket(
     assert store.names() == set()
 
 
-def test_an_upload_that_cannot_be_kept_leaves_nothing(store: Bucket, hosts: Hosts, he: Person) -> None:
-    upload(he, PROMPTS + PROMPTS)
+def test_an_upload_that_cannot_be_kept_leaves_nothing(
+    store: Bucket, hosts: Hosts, batch: Batch, ma: Person
+) -> None:
+    upload(ma, PROMPTS + PROMPTS)
     before, names = files_of(hosts.root), store.names()
     store.relay.close()
-    answer = signed_in(he).post(
+    answer = signed_in(ma).post(
         reverse("import-new"), {"file": SimpleUploadedFile("p.jsonl", PROMPTS), "kind": "prompts"}
     )
     assert answer.status_code == 503
