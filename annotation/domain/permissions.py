@@ -122,12 +122,15 @@ UNGUARDED = {
     **dict.fromkeys(["shared", "shared-in", "shared-chart"], "the holder of the link, while it stands"),
     "job-progress": "whoever began the job, and who may watch jobs of others",
     "job-cancel": "whoever began the job, and who may stop jobs of others",
+    "api-manage-job": "whoever began the job, and who may watch jobs of others",
+    "api-manage-job-cancel": "whoever began the job, and who may stop jobs of others",
     **dict.fromkeys(
         ["home", "studies", "account", "admin-own-password", "api-schema", "api-docs"], SIGNED_IN
     ),
     **dict.fromkeys(["account-name", "account-care", "account-topics", "account-password"], SIGNED_IN),
     **dict.fromkeys(
-        ["account-token", "account-token-revoke", "account-links-seen", "api-batches"], SIGNED_IN
+        ["account-token", "account-token-revoke", "account-links-seen", "api-batches", "api-manage-studies"],
+        SIGNED_IN,
     ),
 }
 """Who may open the addresses that no act guards, by the names of the addresses."""

@@ -31,6 +31,7 @@ from annotation.models.jobs import Job
 from annotation.models.people import (
     ITEM_DISPLAY,
     ApiToken,
+    IdempotencyKey,
     Invitation,
     OneTimeLink,
     Person,
@@ -87,6 +88,7 @@ __all__ = [
     "Guideline",
     "GuidelineNote",
     "HeaderMapping",
+    "IdempotencyKey",
     "Import",
     "ImportedLabel",
     "IntroductionReading",

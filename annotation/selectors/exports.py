@@ -7,7 +7,8 @@ from pathlib import Path
 from django.conf import settings
 from django.db.models import QuerySet
 
-from annotation.core.errors import N_, NotFound
+from annotation.core.errors import N_, Conflict, Forbidden, NotFound
+from annotation.core.zip_stream import ZipMember
 from annotation.domain.permissions import NAME_ANNOTATORS
 from annotation.models import Export, GoldRelease, Job, Person
 from annotation.selectors.access import may
@@ -53,3 +54,24 @@ def get_export_folder(export: Export) -> Path:
 
 def is_under_way(export: Export) -> bool:
     return export.job is not None and export.job.state in UNDER_WAY
+
+
+def get_takeable_export(person: Person, name: str, export_id: int) -> Export:
+    """The export of the release of this name, if the person may have its files."""
+    export = get_export(get_release_for(person, name), export_id)
+    if not may_download(person, export):
+        raise Forbidden(N_("This export names people: only a manager takes its files."))
+    return export
+
+
+def list_export_members(export: Export) -> list[ZipMember]:
+    """The files, where all of them are written and there."""
+    if export.verified_at is None:
+        raise Conflict(N_("This export is not written yet."))
+    folder = get_export_folder(export)
+    members = [
+        ZipMember(file["name"], folder / file["name"], file["bytes"], file["crc32"]) for file in export.files
+    ]
+    if not all(member.path.is_file() for member in members):
+        raise NotFound(N_("The files of this export are gone; discard it and export again."))
+    return members

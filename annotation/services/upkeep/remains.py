@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from annotation.core.errors import Conflict
 from annotation.domain.verbs import AnnotationVerb
-from annotation.models import AuditEvent, Batch, CacheEntry, Draft, Export, Import
+from annotation.models import AuditEvent, Batch, CacheEntry, Draft, Export, IdempotencyKey, Import
 from annotation.selectors.exports import UNDER_WAY, get_export_folder
 from annotation.services.exports.downloads import FOLDER, PART, discard_export
 from annotation.services.imports.uploads import discard_upload
@@ -45,6 +45,12 @@ def clean_drafts(remove: bool) -> Remains:
         assignment__batch__state=Batch.State.CLOSED, updated_at__lt=cutoff, why__isnull=True
     )
     return delete_rows(drafts, remove=remove)
+
+
+def clean_idempotency_keys(remove: bool) -> Remains:
+    """Whoever has not asked again by now does not."""
+    cutoff = find_cutoff(settings.IDEMPOTENCY_KEY_DAYS)
+    return delete_rows(IdempotencyKey.objects.filter(created_at__lt=cutoff), remove=remove)
 
 
 def clean_uploads(remove: bool) -> Remains:
