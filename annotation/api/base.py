@@ -222,7 +222,7 @@ def list_refusals(*codes: int) -> dict[int, OpenApiResponse]:
 
 
 class AssayView(APIView):
-    parser_classes = (JSONParser,)
+    parser_classes: tuple[type[BaseParser], ...] = (JSONParser,)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Of who is signed in by a token, too, the call is limited to its study."""

@@ -47,7 +47,7 @@ MAKE_KEY = OpenApiParameter(
 _REFUSALS = {
     400: "The content or the address is not what this call takes.",
     401: "Nobody is signed in.",
-    403: "The person has no such role in the study, the results are sealed for them, or the token's scope is too narrow.",
+    403: "The person has no such role in the study, the results are sealed, or the token's scope is too narrow.",
     404: "There is no such thing for this person.",
     409: "It contradicts what is there, or comes too early or too late.",
     413: "The content is too large.",
