@@ -11,12 +11,13 @@ from typing import Any
 
 import hypothesis
 import pytest
+import requests
 import schemathesis
-from django.core.handlers.wsgi import WSGIHandler
 from django.db import transaction
 from django.test import Client
 from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_headers_conformance,
@@ -41,7 +42,7 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = 6
+EXAMPLES = 3
 PEOPLE = ("admin", "manager", "annotator")
 # By the beginning of an address, longest first: what it is called in the world that the calls find.
 NAMES = {
@@ -99,15 +100,12 @@ def test_no_answer_of_any_call_breaks_its_description(
     world: World, tokens: dict[str, str], description: dict[str, Any], name: str
 ) -> None:
     schema = schemathesis.openapi.from_dict(description)
-    schema.app = WSGIHandler()
     faults = []
     for result in schema.get_all_operations():
         operation = result.ok()
         fault = find_fault(operation, world, tokens[name])
         if fault:
             faults.append(f"{operation.label}: {fault}")
-            print("FAULT", operation.label, fault[:700], flush=True)
-        print("DONE", operation.label, __import__("time").monotonic(), flush=True)
     assert not faults, "\n\n".join(faults)
 
 
@@ -130,18 +128,46 @@ def find_fault(operation: Any, world: World, token: str) -> str | None:
         if is_there:
             case.path_parameters = name_what_is_there(case, world)
         with transaction.atomic():
-            answer = case.call(headers={"Authorization": f"Token {token}"})
+            answer = send(case, token)
             transaction.set_rollback(True)
         try:
             case.validate_response(answer, checks=CHECKS)
-        except Exception as error:
-            seen.append(f"{answer.status_code} {error}")
+        except FailureGroup as error:
+            seen.append("; ".join(str(fault) for fault in error.exceptions))
 
     try:
         call()
     except hypothesis.errors.Unsatisfiable:
         return None  # nothing can be sent that is wrong
     return seen[0] if seen else None
+
+
+def send(case: Any, token: str) -> schemathesis.Response:
+    """The case through the product's own middleware, in the transaction of the test."""
+    request = requests.Request(**_list_parts(case)).prepare()
+    headers = {name: str(value) for name, value in request.headers.items() if name != "Content-Length"}
+    body = request.body or b""
+    reply = Client(raise_request_exception=False).generic(
+        str(request.method),
+        str(request.path_url),
+        body if isinstance(body, bytes) else body.encode(),
+        content_type=headers.pop("Content-Type", "application/octet-stream"),
+        headers=headers | {"Authorization": f"Token {token}"},
+    )
+    return schemathesis.Response(
+        status_code=reply.status_code,
+        headers={name.lower(): [value] for name, value in reply.headers.items()},
+        content=b"".join(reply) if reply.streaming else reply.content,
+        request=request,
+        elapsed=0,
+        verify=True,
+    )
+
+
+def _list_parts(case: Any) -> dict[str, Any]:
+    known = ("method", "url", "headers", "params", "data", "json", "files", "cookies")
+    parts = case.as_transport_kwargs(base_url="http://testserver")
+    return {name: value for name, value in parts.items() if name in known}
 
 
 def name_what_is_there(case: Any, world: World) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from annotation.models import IdempotencyKey, Person
 
 
 @dataclass(frozen=True)
-class Answer:
+class MadeAnswer:
     """``body`` is JSON. An answer that ``is_repeated`` was given to an earlier call."""
 
     status: int
@@ -28,7 +28,7 @@ class Answer:
 
 
 @transaction.atomic
-def answer_once(*, person: Person, key: str, sha256: str, act: Callable[[], Answer]) -> Answer:
+def answer_once(*, person: Person, key: str, sha256: str, act: Callable[[], MadeAnswer]) -> MadeAnswer:
     """What ``act`` answers, or answered to the person's first call with this key. ``sha256`` is of all that the call
     says; Unprocessable where the first one said something else. What ``act`` raises undoes the row, too.
     """
@@ -47,4 +47,4 @@ def answer_once(*, person: Person, key: str, sha256: str, act: Callable[[], Answ
         raise Unprocessable(
             N_("This Idempotency-Key was sent before with something else: take a new key for a new call.")
         )
-    return Answer(row.status, row.body, is_repeated=True)
+    return MadeAnswer(row.status, row.body, is_repeated=True)

@@ -31,7 +31,7 @@ from annotation.domain.permissions import READ_BOARDS, RUN_BENCHMARK
 from annotation.models import Collection, Job
 from annotation.selectors.access import refuse_blind_judge
 from annotation.selectors.datasets import get_dataset
-from annotation.services.idempotency import Answer
+from annotation.services.idempotency import MadeAnswer
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import (
     ESTIMATES,
@@ -165,8 +165,8 @@ class Runs(ManageView):
         return self.answer_part(list_runs().defer("board", "cost"), self._describe, RunPart)
 
     def _describe(self, runs: Sequence[BenchmarkRun]) -> Iterable[dict[str, Any]]:
-        shown = list_runs().defer("board", "cost").filter(pk__in=[run.pk for run in runs])
-        rows = {row.run.pk: row for row in list_run_rows(self.person, shown)}
+        queried = list_runs().defer("board", "cost").filter(pk__in=[run.pk for run in runs])
+        rows = {row.run.pk: row for row in list_run_rows(self.person, queried)}
         listed = [rows[run.pk].run for run in runs]
         return describe_runs(listed, [pk for pk, row in rows.items() if row.sealed])
 
@@ -201,7 +201,7 @@ class StartRun(ManageView):
         scorer, dataset = get_scorer_for(self.person, data["scorer"]), get_dataset(data["dataset"])
         refuse_blind_judge(self.person, dataset)
 
-        def start() -> Answer:
+        def start() -> MadeAnswer:
             run = create_run(
                 name=data["name"],
                 scorer=scorer,
@@ -227,9 +227,9 @@ class Board(ManageView):
     def get(self, request: Request, name: str) -> Response:
         run = get_run(name)
         refuse_sealed_run(self.person, run)
-        wanted = dict.fromkeys(self.read_query(BoardQuerySerializer)["part"])
+        names = dict.fromkeys(self.read_query(BoardQuerySerializer)["part"])
         board = get_finished_board(run)
-        parts = {part: find_part(run, part) for part in wanted}
+        parts = {part: find_part(run, part) for part in names}
         if None in parts.values():
             raise Conflict(
                 N_("The run {name} was made before runs kept this; run it again to see it."), name=run.name

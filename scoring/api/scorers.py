@@ -29,7 +29,7 @@ from annotation.core.specs import MAX_SEED
 from annotation.domain.permissions import PROMOTE_SCORER, READ_SCORERS, TRAIN_SCORER
 from annotation.models import Job
 from annotation.selectors.releases.releases import get_release_for
-from annotation.services.idempotency import Answer
+from annotation.services.idempotency import MadeAnswer
 from scoring.domain.evaluation.soft_labels import LABEL, TARGETS
 from scoring.domain.gate import MARGIN, MAX_MARGIN, MIN_MARGIN
 from scoring.domain.training_spec import EVALUATIONS, GROUPED, MAX_SEEDS
@@ -117,7 +117,7 @@ class PromoteSerializer(StrictSerializer):
         default="",
         allow_blank=True,
         max_length=MAX_REASON_CHARACTERS,
-        help_text="Promote also what is not shown to be as good; it stands with the promotion.",
+        help_text="Promote also what is not listed to be as good; it stands with the promotion.",
     )
 
 
@@ -169,8 +169,8 @@ class Scorers(ManageView):
         return self.answer_part(select_scorers().defer("evaluation", "card"), self._describe, ScorerPart)
 
     def _describe(self, scorers: Sequence[Scorer]) -> Iterable[dict[str, Any]]:
-        shown = select_scorers().filter(pk__in=[scorer.pk for scorer in scorers])
-        rows = list_scorer_rows(self.person, shown)
+        listed = select_scorers().filter(pk__in=[scorer.pk for scorer in scorers])
+        rows = list_scorer_rows(self.person, listed)
         return describe_scorers(scorers, [row.scorer.pk for row in rows if row.sealed])
 
 
@@ -211,7 +211,7 @@ class TrainScorer(ManageView):
         if "base" in data:
             get_scorer_for(self.person, data["base"])
 
-        def train() -> Answer:
+        def train() -> MadeAnswer:
             form = self._build_form(data)
             if not form.is_valid():
                 raise ValidationError(_name_errors(form.errors))
@@ -254,7 +254,7 @@ class PromoteScorer(ManageView):
         scorer = get_scorer_for(self.person, name)
         data = self.parse(PromoteSerializer).validated_data
 
-        def judge() -> Answer:
+        def judge() -> MadeAnswer:
             job = promote(scorer=scorer, actor=self.person, margin=data["margin"], reason=data["reason"])
             return accept_job(job)
 

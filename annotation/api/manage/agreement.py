@@ -48,7 +48,7 @@ class AgreementSerializer(serializers.Serializer[Any]):
     adjudicators = AdjudicatorsSerializer()
 
 
-class Agreement(ManageView):
+class AgreementReport(ManageView):
     act = READ_AGREEMENT
 
     @extend_schema(

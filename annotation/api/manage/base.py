@@ -25,7 +25,7 @@ from annotation.core.errors import N_, NotFound
 from annotation.domain.permissions import Act
 from annotation.models import EvaluatedModel, Person
 from annotation.selectors.access import has_role_for, refuse_act, unsealed_models
-from annotation.services.idempotency import Answer, answer_once
+from annotation.services.idempotency import MadeAnswer, answer_once
 
 MAX_LIMIT = 200
 USUAL_LIMIT = 50
@@ -128,11 +128,11 @@ class ManageView(AssayView):
         cursor, limit = query.get("cursor"), query["limit"]
         remaining = rows.order_by("-pk") if cursor is None else rows.filter(pk__lt=cursor).order_by("-pk")
         listed = list(remaining.values_list("pk", flat=True)[: limit + 1])
-        shown, more = listed[:limit], len(listed) > limit
-        found_rows = {row.pk: row for row in rows.filter(pk__in=shown)}
+        page_ids, more = listed[:limit], len(listed) > limit
+        rows_by_id = {row.pk: row for row in rows.filter(pk__in=page_ids)}
         body = {
-            "rows": list(describe([found_rows[pk] for pk in shown if pk in found_rows])),
-            "next": self._build_next(limit, shown[-1]) if more else None,
+            "rows": list(describe([rows_by_id[pk] for pk in page_ids if pk in rows_by_id])),
+            "next": self._build_next(limit, page_ids[-1]) if more else None,
         }
         return Response(part(body).data)
 
@@ -142,7 +142,7 @@ class ManageView(AssayView):
         address = reverse(str(match.view_name), kwargs=match.kwargs)
         return f"{address}?{urlencode({'limit': limit, 'cursor': cursor})}"
 
-    def make_once(self, make: Callable[[], Answer]) -> Response:
+    def make_once(self, make: Callable[[], MadeAnswer]) -> Response:
         """The answer of ``make``, or to the first call with this Idempotency-Key."""
         answer = answer_once(person=self.person, key=self.key(), sha256=self._hash_call(), act=make)
         headers = {"Location": answer.body["url"]} if "url" in answer.body else {}
@@ -181,9 +181,9 @@ def _to_query(serializer: type[StrictSerializer], request: Request) -> dict[str,
     return query
 
 
-def to_answer(status: int, serializer: type[serializers.Serializer[Any]], body: Any) -> Answer:
+def to_answer(status: int, serializer: type[serializers.Serializer[Any]], body: Any) -> MadeAnswer:
     """The answer as it is sent and kept: JSON."""
-    return Answer(status, json.loads(JSONRenderer().render(serializer(body).data)))
+    return MadeAnswer(status, json.loads(JSONRenderer().render(serializer(body).data)))
 
 
 def pick_models(person: Person, names: Sequence[str]) -> list[EvaluatedModel]:

@@ -38,7 +38,7 @@ from annotation.selectors.guidelines import get_guideline
 from annotation.selectors.people import get_people, get_person
 from annotation.services.batches.batches import create_or_enqueue_batch, set_state
 from annotation.services.batches.members import join_batch, set_member_active
-from annotation.services.idempotency import Answer
+from annotation.services.idempotency import MadeAnswer
 
 ROLES = (ANNOTATOR, ADJUDICATOR)
 SETTABLE = (Batch.State.OPEN, Batch.State.PAUSED, Batch.State.CLOSED)
@@ -229,7 +229,7 @@ class CreateBatch(_BatchView):
     def post(self, request: Request) -> Response:
         data = self.parse(NewBatchSerializer).validated_data
 
-        def create() -> Answer:
+        def create() -> MadeAnswer:
             made = create_or_enqueue_batch(self._build_spec(data), actor=self.person)
             if isinstance(made, Job):
                 return accept_job(made)
@@ -285,10 +285,10 @@ class BatchMembers(_BatchView):
         members = Membership.objects.filter(batch=batch).select_related("person")
         is_sealed = self.is_sealed(batch)
 
-        def describe(shown: Sequence[Membership]) -> Iterable[dict[str, Any]]:
-            ids = [member.pk for member in shown]
+        def describe(listed: Sequence[Membership]) -> Iterable[dict[str, Any]]:
+            ids = [member.pk for member in listed]
             counts = {} if is_sealed else list_membership_counts(Membership.objects.filter(pk__in=ids))
-            for member in shown:
+            for member in listed:
                 counted = counts.get(member.pk)
                 yield {
                     "name": member.person.username,
@@ -316,7 +316,7 @@ class JoinBatch(_BatchView):
         batch = get_batch(name)
         data = self.parse(JoinSerializer).validated_data
 
-        def join() -> Answer:
+        def join() -> MadeAnswer:
             people = get_people(data["people"])
             planned = join_batch(batch=batch, role=data["role"], people=people, actor=self.person)
             names = [person.username for person in people]

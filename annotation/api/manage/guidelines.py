@@ -28,7 +28,7 @@ from annotation.models import Guideline
 from annotation.selectors.access import may
 from annotation.selectors.guidelines import get_guideline_version
 from annotation.services.guidelines import load_guideline, publish_guideline
-from annotation.services.idempotency import Answer
+from annotation.services.idempotency import MadeAnswer
 
 MAX_SOURCE_CHARACTERS = 500_000
 
@@ -91,7 +91,7 @@ class Guidelines(ManageView):
         return self.answer_part(guidelines, _describe_all, GuidelinePart)
 
 
-class GuidelineVersion(ManageView):
+class ReadGuideline(ManageView):
     act = READ_GUIDELINES
 
     @extend_schema(
@@ -118,7 +118,7 @@ class LoadGuideline(ManageView):
     def post(self, request: Request) -> Response:
         data = self.parse(LoadGuidelineSerializer).validated_data
 
-        def load() -> Answer:
+        def load() -> MadeAnswer:
             guideline = load_guideline(
                 text=data["text"], path=data["file_name"], publish=data["publish"], actor=self.person
             )

@@ -45,7 +45,7 @@ from annotation.selectors.imports.uploads import (
     preview_upload,
     read_upload_as,
 )
-from annotation.services.idempotency import Answer
+from annotation.services.idempotency import MadeAnswer
 from annotation.services.imports.uploads import check_upload, choose_columns, confirm_upload, receive_upload
 
 FORM_BYTES = 1024 * 1024
@@ -217,7 +217,7 @@ class Upload(ManageView):
         data = self.parse(UploadSerializer).validated_data
         file = data["file"]
 
-        def receive() -> Answer:
+        def receive() -> MadeAnswer:
             upload = receive_upload(
                 file=file,
                 name=file.name,
@@ -340,7 +340,7 @@ class ConfirmImport(_ReadingView):
         upload = self.get_upload(import_id)
         stated = self.parse(ReadingSerializer).validated_data
 
-        def confirm() -> Answer:
+        def confirm() -> MadeAnswer:
             target = self.read_as_stated(upload, stated)
             if not _is_complete(upload.kind, target):
                 name = "batch" if upload.kind == ANNOTATIONS else "dataset"

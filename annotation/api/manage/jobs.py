@@ -18,7 +18,7 @@ from annotation.models import Job
 from annotation.selectors.access import may
 from annotation.selectors.jobs import get_job_for
 from annotation.services import jobs
-from annotation.services.idempotency import Answer
+from annotation.services.idempotency import MadeAnswer
 
 
 class JobSerializer(serializers.Serializer[Any]):
@@ -62,7 +62,7 @@ def find_job_url(job: Job | None) -> str | None:
     return None if job is None else build_job_url(job)
 
 
-def accept_job(job: Job) -> Answer:
+def accept_job(job: Job) -> MadeAnswer:
     """202: a worker does it; the answer is the job."""
     job.refresh_from_db()
     return to_answer(202, JobSerializer, describe_job(job))

@@ -26,7 +26,7 @@ from annotation.core.study_scope import get_study_scope
 from annotation.domain.permissions import MANAGE_PEOPLE, ROLES
 from annotation.models import Person, StudyMembership
 from annotation.selectors.people import get_person, list_people
-from annotation.services.idempotency import Answer
+from annotation.services.idempotency import MadeAnswer
 from annotation.services.people import people as services
 
 MAX_USERNAME_CHARACTERS = 150
@@ -117,7 +117,7 @@ class AddPerson(ManageView):
     def post(self, request: Request) -> Response:
         data = self.parse(AddPersonSerializer).validated_data
 
-        def add() -> Answer:
+        def add() -> MadeAnswer:
             person = services.add_person(**data, signs_in=True, actor=self.person)
             return to_answer(201, MemberSerializer, describe_person(person))
 
@@ -137,7 +137,7 @@ class TakeMember(ManageView):
     def post(self, request: Request) -> Response:
         data = self.parse(TakeMemberSerializer).validated_data
 
-        def take() -> Answer:
+        def take() -> MadeAnswer:
             person = services.add_member(username=data["name"], roles=data["roles"], actor=self.person)
             return to_answer(201, MemberSerializer, describe_person(person))
 

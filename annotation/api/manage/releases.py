@@ -45,7 +45,7 @@ from annotation.selectors.exports import (
 from annotation.selectors.releases.releases import get_release_for, list_releases
 from annotation.services.exports import WRITERS, Options
 from annotation.services.exports.downloads import record_download, start_export
-from annotation.services.idempotency import Answer
+from annotation.services.idempotency import MadeAnswer
 from annotation.services.releases import enqueue_release
 
 BINARY = "application/octet-stream"
@@ -129,8 +129,8 @@ class Releases(ManageView):
         return self.answer_part(GoldRelease.objects.defer("manifest"), self._describe, ReleasePart)
 
     def _describe(self, releases: Sequence[GoldRelease]) -> Iterable[dict[str, Any]]:
-        shown = GoldRelease.objects.filter(pk__in=[release.pk for release in releases])
-        rows = {row.release.pk: row for row in list_releases(self.person, shown)}
+        listed = GoldRelease.objects.filter(pk__in=[release.pk for release in releases])
+        rows = {row.release.pk: row for row in list_releases(self.person, listed)}
         for release in releases:
             row = rows[release.pk]
             body = {"name": release.name, "url": build_release_url(release), "is_sealed": row.sealed}
@@ -192,7 +192,7 @@ class CutRelease(ManageView):
         refuse_sealed_gold(self.person, batches)
         superseded = None if "supersedes" not in data else get_release_for(self.person, data["supersedes"])
 
-        def cut() -> Answer:
+        def cut() -> MadeAnswer:
             spec = ReleaseSpec(
                 name=data["name"],
                 batches=tuple(batch.pk for batch in batches),
@@ -244,7 +244,7 @@ class Exports(_ExportView):
     )
     def get(self, request: Request, name: str) -> Response:
         exports = list_exports(get_release_for(self.person, name)).select_related("job", "release")
-        return self.answer_part(exports, lambda shown: map(self.describe, shown), ExportPart)
+        return self.answer_part(exports, lambda listed: map(self.describe, listed), ExportPart)
 
 
 class StartExport(_ExportView):
@@ -259,7 +259,7 @@ class StartExport(_ExportView):
         release = get_release_for(self.person, name)
         data = self.parse(NewExportSerializer).validated_data
 
-        def start() -> Answer:
+        def start() -> MadeAnswer:
             options = Options(**{field.name: data[field.name] for field in fields(Options)})
             export = start_export(
                 release=release, format_name=data["format"], options=options, actor=self.person

@@ -20,7 +20,7 @@ urlpatterns: list[URLPattern] = [
     path("guidelines/-/load/", guidelines.LoadGuideline.as_view(), name="api-manage-guideline-load"),
     path(
         "guidelines/<str:name>/<str:version>/",
-        guidelines.GuidelineVersion.as_view(),
+        guidelines.ReadGuideline.as_view(),
         name="api-manage-guideline",
     ),
     path(
@@ -58,7 +58,7 @@ urlpatterns: list[URLPattern] = [
         batches.SetMemberActive.as_view(),
         name="api-manage-batch-member",
     ),
-    path("agreement/", agreement.Agreement.as_view(), name="api-manage-agreement"),
+    path("agreement/", agreement.AgreementReport.as_view(), name="api-manage-agreement"),
     path("releases/", releases.Releases.as_view(), name="api-manage-releases"),
     path("releases/-/cut/", releases.CutRelease.as_view(), name="api-manage-release-cut"),
     path("releases/<str:name>/", releases.ReleaseManifest.as_view(), name="api-manage-release"),

@@ -148,8 +148,8 @@ def test_a_file_is_uploaded_previewed_confirmed_and_imported(
     done = read(manager, address)
     assert (done["state"], done["taken"], done["job"]) == ("done", 2, job["url"])
     assert read(manager, "datasets/mine/")["prompts"] == 2
-    again = manager.post(f"{address}confirm/", {}, headers={"Idempotency-Key": "other"})
-    assert again.status_code == 409
+    repeated = manager.post(f"{address}confirm/", {}, headers={"Idempotency-Key": "other"})
+    assert repeated.status_code == 409
 
 
 def test_a_file_with_faults_names_lines_and_fields_and_imports_nothing(
@@ -219,8 +219,8 @@ def test_people_are_added_taken_in_and_given_roles(manager: APIClient) -> None:
     }
     changed = manager.post(f"{ROOT}people/mei/roles/", {"roles": ["adjudicator"]})
     assert changed.json()["roles"] == ["adjudicator"]
-    taken = make(manager, "people/-/member/", {"name": "mei", "roles": ["annotator"]}, key="k2")
-    assert taken.json()["roles"] == ["adjudicator", "annotator"]
+    member = make(manager, "people/-/member/", {"name": "mei", "roles": ["annotator"]}, key="k2")
+    assert member.json()["roles"] == ["adjudicator", "annotator"]
 
 
 def test_the_same_key_gives_the_first_answer_again_and_makes_nothing_more(manager: APIClient) -> None:
