@@ -60,6 +60,7 @@ def post_reminders() -> None:
 register_cleaner("sessions")(remains.clean_sessions)
 register_cleaner("cache entries")(remains.clean_cache)
 register_cleaner("drafts")(remains.clean_drafts)
+register_cleaner("idempotency keys")(remains.clean_idempotency_keys)
 register_cleaner("uploads")(remains.clean_uploads)
 register_cleaner("exports")(remains.clean_exports)
 register_cleaner("charts")(remains.clean_charts)

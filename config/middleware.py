@@ -27,7 +27,7 @@ from rest_framework.response import Response as ApiResponse
 from rest_framework.views import exception_handler
 
 from annotation.core.error_messages import error_text
-from annotation.core.errors import AssayError
+from annotation.core.errors import AssayError, InputError
 from annotation.core.errors import NotFound as NothingFound
 from annotation.core.http import STUDY_PREFIX, enter_study
 from annotation.core.study_scope import limit_to_studies
@@ -196,11 +196,19 @@ def api_error(error: Exception, context: dict[str, Any]) -> ApiResponse | None:
             body["receipt"] = str(receipt.receipt)
         if getattr(error, "draft", False):
             body["draft"] = True
+        if isinstance(error, InputError):
+            body["problems"] = [describe_problem(problem) for problem in getattr(error, "problems", [error])]
         return ApiResponse({"error": body}, status=error.status)
     answer = exception_handler(error, context)
     if answer is not None:
         answer.data = {"error": _framework_refusal(error, answer)}
     return answer
+
+
+def describe_problem(problem: InputError) -> dict[str, Any]:
+    """As ``ProblemSerializer`` of the API has it."""
+    message = gettext(problem.template).format(**problem.params)
+    return {"message": message, "line": problem.line, "field": problem.field}
 
 
 def _framework_refusal(error: Exception, answer: ApiResponse) -> dict[str, Any]:

@@ -663,7 +663,6 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {"JobStateEnum": "annotation.models.Job.State"},
 }
 
 BROKER_FOLDER = ASSAY_DATA_DIR / "broker"
@@ -723,6 +722,7 @@ UPLOAD_DAYS = env("ASSAY_UPLOAD_DAYS", "30", read_count)
 EXPORT_DAYS = env("ASSAY_EXPORT_DAYS", "90", read_count)
 DRAFT_DAYS = env("ASSAY_DRAFT_DAYS", "90", read_count)
 CHART_DAYS = env("ASSAY_CHART_DAYS", "30", read_count)
+IDEMPOTENCY_KEY_DAYS = env("ASSAY_IDEMPOTENCY_KEY_DAYS", "7", read_positive)
 PREDICTION_DAYS = env("ASSAY_PREDICTION_DAYS", "30", read_positive)
 WEBHOOK_DAYS = env("ASSAY_WEBHOOK_DAYS", "90", read_count)
 CLEAN_UP_AT = env("ASSAY_CLEAN_UP_AT", "03:30", read_time)

@@ -52,6 +52,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/schema/", SpectacularAPIView.as_view(), name="api-schema"),
     path("api/v1/docs/", API_DOCS, name="api-docs"),
+    path("api/v1/", include("benchmark.api.urls")),
     path("api/v1/", include("scoring.api.urls")),
     path("api/v1/", include("annotation.api.urls")),
     path("", include("annotation.urls")),

@@ -50,6 +50,7 @@ REFUSED = frozenset({403, 404, 405})
 OF_THE_BATCH = frozenset({"api-next", "api-next-dispute", "work-batch", "work-ahead", "dispute-batch"})
 # What has a parameter and is of no study.
 OF_THE_SITE = (
+    "api-manage-guideline",
     "audit-file",
     "chart",
     "dispute-reason",
@@ -380,7 +381,7 @@ def is_asked_by_page(kind: Kind) -> bool:
 
 def reaches(scope: str | None, name: str, method: str) -> bool:
     """Whether a token's scope reaches the call; a session has no scope."""
-    is_in_loop = name.startswith("api-") and not name.startswith("api-prediction")
+    is_in_loop = name.startswith("api-") and not name.startswith(("api-prediction", "api-manage"))
     return scope in {None, "manage"} or (is_in_loop if scope == "work" else method in SAFE)
 
 

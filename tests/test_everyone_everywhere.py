@@ -135,6 +135,9 @@ REVIEWS = (
     *(f"campaign-review{act}" for act in ("", "-next", "-judge", "-decide", "-release")),
 )
 
+IMPORTING = tuple(f"-{act}" for act in ("upload", "preview", "confirm"))
+BATCHING = tuple(f"-{act}" for act in ("create", "state", "members", "join", "member"))
+
 # Who may open what. Everybody else gets 403 or 404; whoever is not signed in is sent to sign in.
 MAY: dict[str, frozenset[str]] = {
     "healthz": ALL,
@@ -194,6 +197,25 @@ MAY: dict[str, frozenset[str]] = {
     "api-skip": ANNOTATOR,
     "api-release": ANNOTATOR,
     "api-extend": ANNOTATOR,
+    "api-manage-studies": ALL,
+    "api-manage-guidelines": GROUPED,
+    "api-manage-guideline": GROUPED,
+    **dict.fromkeys([f"api-manage-guideline-{act}" for act in ("load", "publish")], MANAGER),
+    **dict.fromkeys(["api-manage-datasets", "api-manage-dataset"], OFFICE),
+    **dict.fromkeys([f"api-manage-import{act}" for act in ("s", "", *IMPORTING)], MANAGER),
+    **dict.fromkeys(["api-manage-people", "api-manage-person-add", "api-manage-person-roles"], MANAGER),
+    "api-manage-member-add": MANAGER,
+    **dict.fromkeys([f"api-manage-batch{act}" for act in ("es", "", *BATCHING)], MANAGER),
+    "api-manage-agreement": OFFICE,
+    **dict.fromkeys(["api-manage-releases", "api-manage-release"], READERS),
+    "api-manage-release-cut": RESEARCHER,
+    **dict.fromkeys([f"api-manage-export{act}" for act in ("s", "", "-start", "-file")], OFFICE),
+    "api-manage-job": READERS,
+    "api-manage-job-cancel": OFFICE,
+    **dict.fromkeys(["api-manage-scorers", "api-manage-scorer"], READERS),
+    **dict.fromkeys([f"api-manage-scorer-{act}" for act in ("train", "promote")], RESEARCHER),
+    **dict.fromkeys(["api-manage-runs", "api-manage-run", "api-manage-board"], READERS),
+    "api-manage-run-start": RESEARCHER,
     "api-predictions": OFFICE,
     "api-prediction": MANAGER,  # of the manager whose request it is
     "work": ANNOTATOR,
@@ -758,6 +780,12 @@ def make_world() -> World:
             "retraining_id": getattr(retraining, "pk", None),
             "request_id": CorrectionRequest.objects.get().pk,
             "api-prediction.request_id": prediction_request.pk,
+            **{f"api-manage-guideline{act}.name": "xstest" for act in ("", "-publish")},
+            "api-manage-dataset.name": "small",
+            **{f"api-manage-{page}.name": "r1" for page in ("release", "exports", "export-start")},
+            **{f"api-manage-export{page}.name": "r1" for page in ("", "-file")},
+            **{f"api-manage-scorer{page}.name": "s1" for page in ("", "-promote")},
+            **{f"api-manage-{page}.name": "b1" for page in ("run", "board")},
             "import_id": upload.pk,
             "import-template.kind": "prompts",
             "ending": "csv",

@@ -165,6 +165,14 @@ class EmptySerializer(StrictSerializer):
     """For calls that take no content."""
 
 
+class ProblemSerializer(serializers.Serializer[Any]):
+    """Something that is wrong with a file."""
+
+    message = serializers.CharField(help_text="What is wrong, and how to mend it.")
+    line = serializers.IntegerField(allow_null=True, help_text="From 1; null: of the whole file.")
+    field = serializers.CharField(allow_null=True)
+
+
 class ErrorDetailSerializer(serializers.Serializer[Any]):
     code = serializers.CharField()
     message = serializers.CharField()
@@ -172,6 +180,9 @@ class ErrorDetailSerializer(serializers.Serializer[Any]):
     receipt = serializers.UUIDField(required=False, help_text="Of what was submitted before (409).")
     draft = serializers.BooleanField(
         required=False, help_text="True where what came too late is kept in the person's history (409)."
+    )
+    problems = ProblemSerializer(
+        many=True, required=False, help_text="What is wrong with a file that was refused: the first of it."
     )
 
 
@@ -211,7 +222,7 @@ def list_refusals(*codes: int) -> dict[int, OpenApiResponse]:
 
 
 class AssayView(APIView):
-    parser_classes = (JSONParser,)
+    parser_classes: tuple[type[BaseParser], ...] = (JSONParser,)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Of who is signed in by a token, too, the call is limited to its study."""

@@ -38,7 +38,7 @@ class MayAct(BasePermission):
     """
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        return may(cast("Person", request.user), view.act)
+        return view.act is None or may(cast("Person", request.user), view.act)
 
 
 class InScope(BasePermission):

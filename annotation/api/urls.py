@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver, path, re_path
+from django.urls import URLPattern, URLResolver, include, path, re_path
 
 from annotation.api import adjudication, annotation_loop, base
 
@@ -20,5 +20,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("assignments/<uuid:assignment_id>/skip/", annotation_loop.Skip.as_view(), name="api-skip"),
     path("assignments/<uuid:assignment_id>/release/", annotation_loop.Release.as_view(), name="api-release"),
     path("assignments/<uuid:assignment_id>/extend/", annotation_loop.Extend.as_view(), name="api-extend"),
+    path("manage/", include("annotation.api.manage.urls")),
     re_path("", base.ApiNotFound.as_view(), name="api-nowhere"),
 ]

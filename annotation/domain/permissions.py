@@ -129,12 +129,15 @@ UNGUARDED = {
     **dict.fromkeys(["shared", "shared-in", "shared-chart"], "the holder of the link, while it stands"),
     "job-progress": "whoever began the job, and who may watch jobs of others",
     "job-cancel": "whoever began the job, and who may stop jobs of others",
+    "api-manage-job": "whoever began the job, and who may watch jobs of others",
+    "api-manage-job-cancel": "whoever began the job, and who may stop jobs of others",
     **dict.fromkeys(
         ["home", "studies", "account", "admin-own-password", "api-schema", "api-docs"], SIGNED_IN
     ),
     **dict.fromkeys(["account-name", "account-care", "account-topics", "account-password"], SIGNED_IN),
     **dict.fromkeys(
-        ["account-token", "account-token-revoke", "account-links-seen", "api-batches"], SIGNED_IN
+        ["account-token", "account-token-revoke", "account-links-seen", "api-batches", "api-manage-studies"],
+        SIGNED_IN,
     ),
     **dict.fromkeys([f"account-mail{form}" for form in ("", "-address", "-remove", "-settings")], SIGNED_IN),
     "account-mail-confirm": "whoever holds the link and is signed in as its person, once",

@@ -40,6 +40,7 @@ from annotation.models.mail.mail import MailProfile, OutgoingMail
 from annotation.models.people import (
     ITEM_DISPLAY,
     ApiToken,
+    IdempotencyKey,
     Invitation,
     OneTimeLink,
     Person,
@@ -101,6 +102,7 @@ __all__ = [
     "Guideline",
     "GuidelineNote",
     "HeaderMapping",
+    "IdempotencyKey",
     "Import",
     "ImportedLabel",
     "IntroductionReading",

@@ -322,3 +322,27 @@ class SignInSession(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pk}"
+
+
+class IdempotencyKey(models.Model):
+    """A call of a program that made something, with the answer that it got: who sends the key again gets it again.
+
+    ``attempt`` is of the call that wrote the row, by which it knows whether it came first. Whatever is refused leaves
+    no row. The nightly clean-up removes old ones.
+    """
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    key = models.CharField(max_length=200)
+    sha256 = models.CharField(max_length=64)  # of the address and the content
+    attempt = models.UUIDField()
+    status = models.PositiveSmallIntegerField(default=0)
+    body = models.JSONField(default=dict)
+    created_at = models.DateTimeField(_("created"), db_index=True)
+
+    class Meta:
+        verbose_name = _("idempotency key")
+        verbose_name_plural = _("idempotency keys")
+        constraints = [models.UniqueConstraint(fields=["person", "key"], name="idempotency_key_once")]
+
+    def __str__(self) -> str:
+        return self.key

@@ -15,6 +15,7 @@ from typing import NoReturn
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from annotation.core.errors import N_, Forbidden
 from annotation.core.study_scope import build_study_filter, get_study_scope
@@ -113,6 +114,21 @@ def build_role_filter(role: str | OuterRef) -> Q:
         person=OuterRef("person"), study=OuterRef("batch__study"), role=role
     )
     return Q(person__is_active=True) & (Q(person__is_superuser=True) | Q(Exists(roles)))
+
+
+def refuse_act(act: Act) -> NoReturn:
+    """The refusal of whoever has no role for the act, which says who has."""
+    if not act.roles:
+        raise Forbidden(N_("Only an admin may {act}."), act=gettext(act.name))
+    roles = ", ".join(str(StudyMembership.Role(role).label) for role in act.roles)
+    raise Forbidden(
+        N_(
+            "You have no role here that may {act}. It takes one of these in the study: {roles}."
+            " A manager of the study gives it."
+        ),
+        act=gettext(act.name),
+        roles=roles,
+    )
 
 
 def refuse_role(role: str) -> NoReturn:

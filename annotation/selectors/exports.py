@@ -9,8 +9,9 @@ from typing import Any
 from django.conf import settings
 from django.db.models import QuerySet
 
-from annotation.core.errors import N_, NotFound
+from annotation.core.errors import N_, Conflict, Forbidden, NotFound
 from annotation.core.storage import bucket, file_cache
+from annotation.core.zip_stream import ZipMember
 from annotation.domain.permissions import NAME_ANNOTATORS
 from annotation.models import Export, GoldRelease, Job, Person
 from annotation.selectors.access import may
@@ -63,3 +64,25 @@ def find_export_file(export: Export, file: Mapping[str, Any]) -> Path:
 
 def is_under_way(export: Export) -> bool:
     return export.job is not None and export.job.state in UNDER_WAY
+
+
+def get_takeable_export(person: Person, name: str, export_id: int) -> Export:
+    """The export of the release of this name, if the person may have its files."""
+    export = get_export(get_release_for(person, name), export_id)
+    if not may_download(person, export):
+        raise Forbidden(N_("This export names people: only a manager takes its files."))
+    return export
+
+
+def list_export_members(export: Export, name: str | None = None) -> list[ZipMember]:
+    """The files, or the one of this name, where all of these are written and still there."""
+    if export.verified_at is None:
+        raise Conflict(N_("This export is not written yet."))
+    members = [
+        ZipMember(file["name"], find_export_file(export, file), file["bytes"], file["crc32"])
+        for file in export.files
+        if name in {None, file["name"]}
+    ]
+    if not all(member.path.is_file() for member in members):
+        raise NotFound(N_("The files of this export are gone; discard it and export again."))
+    return members

@@ -7,7 +7,7 @@ manifest froze as it was frozen, and disputes and decisions as they are now.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -29,10 +29,14 @@ from annotation.models import (
     GoldRelease,
     Task,
 )
-from annotation.selectors.agreement import LabelPatterns, applicability_to_json
+from annotation.selectors.agreement import LabelPatterns, applicability_to_json, parse_groupings
+from annotation.selectors.agreement.slates import list_slate_agreement
 from annotation.selectors.counts import count_by_stratum
 from annotation.selectors.origins import add_origins, count_imported_work
-from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
+from annotation.selectors.quality.adjudicators import (
+    measure_adjudicator_agreement,
+    measure_intra_rater_agreement,
+)
 from annotation.selectors.releases.manifest import (
     describe_guidelines,
     describe_people,
@@ -241,4 +245,25 @@ def _count_gold(batches: Sequence[Batch], criteria: Sequence[str]) -> dict[str, 
         "by_source": order_by_declaration(by_source, SOURCES),
         "by_level": order_by_declaration(by_level, criteria),
         "splits": None,
+    }
+
+
+def build_agreement(batches: Iterable[Batch], by: str) -> dict[str, Any]:
+    """The agreement in these batches, each response of them once, as ``agreement --json`` prints it; ``by`` are its
+    groupings.
+    """
+    groupings = parse_groupings(by)
+    decided_twice = measure_adjudicator_agreement(list(batches))
+    patterns = LabelPatterns(batches)
+    return {
+        "rows": [row.to_json() for row in patterns.report(groupings)],
+        "not_applicable": [applicability_to_json(row) for row in patterns.list_applicability()],
+        "slates": [row.to_json() for row in list_slate_agreement(patterns)],
+        "intra_rater": [row.row().to_json() for row in patterns.list_intra_rater()],
+        "coverage": patterns.labels.coverage.to_json(),
+        "adjudicators": {
+            "drawn": decided_twice.drawn,
+            "waiting": decided_twice.waiting,
+            "rows": [row.to_json() for row in decided_twice.rows],
+        },
     }

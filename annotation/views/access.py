@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
@@ -15,8 +15,8 @@ from django.views.decorators.http import require_http_methods
 
 from annotation.core.errors import N_, Forbidden
 from annotation.domain.permissions import Act
-from annotation.models import Person, StudyMembership
-from annotation.selectors.access import has_role_for, may
+from annotation.models import Person
+from annotation.selectors.access import has_role_for, may, refuse_act
 
 __all__ = ["View", "act_required", "may", "person_of", "post_form"]
 
@@ -49,20 +49,6 @@ def act_required(act: Act) -> Callable[[View], View]:
         return guarded_view
 
     return decorate
-
-
-def refuse_act(act: Act) -> NoReturn:
-    if not act.roles:
-        raise Forbidden(N_("Only an admin may {act}."), act=gettext(act.name))
-    roles = ", ".join(str(StudyMembership.Role(role).label) for role in act.roles)
-    raise Forbidden(
-        N_(
-            "You have no role here that may {act}. It takes one of these in the study: {roles}."
-            " A manager of the study gives it."
-        ),
-        act=gettext(act.name),
-        roles=roles,
-    )
 
 
 def post_form(page: str) -> Callable[[View], View]:

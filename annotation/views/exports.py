@@ -15,16 +15,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
 from annotation.core.error_messages import error_text
-from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
+from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.http import breadcrumbs, is_from_beginning, stream_file
-from annotation.core.zip_stream import ZipMember, build_segments
+from annotation.core.zip_stream import build_segments
 from annotation.domain.permissions import EXPORT_RELEASE
 from annotation.forms.exports import ExportForm
 from annotation.models import Export, GoldRelease, Person
 from annotation.selectors.exports import (
-    find_export_file,
     get_export,
+    get_takeable_export,
     is_under_way,
+    list_export_members,
     list_exports,
     may_download,
     may_name_people,
@@ -92,8 +93,8 @@ def release_export(request: HttpRequest, name: str, export_id: int) -> HttpRespo
 @require_safe
 @act_required(EXPORT_RELEASE)
 def export_file(request: HttpRequest, name: str, export_id: int, file: str) -> HttpResponseBase:
-    export = get_takeable_export(request, name, export_id)
-    members = list_members(export, file)
+    export = get_takeable_export(person_of(request), name, export_id)
+    members = list_export_members(export, file)
     if not members:
         raise NotFound(N_("There is no such file in this export."))
     sha256 = next(entry["sha256"] for entry in export.files if entry["name"] == file)
@@ -106,8 +107,8 @@ def export_file(request: HttpRequest, name: str, export_id: int, file: str) -> H
 @act_required(EXPORT_RELEASE)
 def export_zip(request: HttpRequest, name: str, export_id: int) -> HttpResponseBase:
     """All of its files; the zip is made while it is sent."""
-    export = get_takeable_export(request, name, export_id)
-    members = list_members(export)
+    export = get_takeable_export(person_of(request), name, export_id)
+    members = list_export_members(export)
     etag = hashlib.sha256("".join(file["sha256"] for file in export.files).encode()).hexdigest()
     download_name = f"{name}.{export.format}.zip"
     answer = stream_file(
@@ -128,28 +129,6 @@ def export_discard(request: HttpRequest, name: str, export_id: int) -> HttpRespo
 def find_export(request: HttpRequest, name: str, export_id: int) -> tuple[GoldRelease, Export]:
     release = get_release_for(person_of(request), name)
     return release, get_export(release, export_id)
-
-
-def get_takeable_export(request: HttpRequest, name: str, export_id: int) -> Export:
-    """The export, if the person may have its files."""
-    _release, export = find_export(request, name, export_id)
-    if not may_download(person_of(request), export):
-        raise Forbidden(N_("This export names people: only a manager takes its files."))
-    return export
-
-
-def list_members(export: Export, wanted: str | None = None) -> list[ZipMember]:
-    """The files, or the one that is wanted, where all of these are written and there."""
-    if export.verified_at is None:
-        raise Conflict(N_("This export is not written yet."))
-    members = [
-        ZipMember(file["name"], find_export_file(export, file), file["bytes"], file["crc32"])
-        for file in export.files
-        if wanted in {None, file["name"]}
-    ]
-    if not all(member.path.is_file() for member in members):
-        raise NotFound(N_("The files of this export are gone; discard it and export again."))
-    return members
 
 
 def audit_download(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -12,11 +12,10 @@ from annotation.core.terminal import format_table
 from annotation.domain.agreement import STATISTICS
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
-from annotation.selectors.agreement import FACETS, LabelPatterns, applicability_to_json, parse_groupings
-from annotation.selectors.agreement.slates import list_slate_agreement
+from annotation.selectors.agreement import FACETS
 from annotation.selectors.agreement.weights import list_weighings, summarize_weighings
 from annotation.selectors.batches import get_batches
-from annotation.selectors.quality.adjudicators import measure_adjudicator_agreement
+from annotation.selectors.reports import build_agreement
 
 HEADINGS = {
     "percent_agreement": "agreement",
@@ -56,23 +55,11 @@ class Command(AssayCommand):
         )
 
     def act(self, **options: Any) -> dict[str, Any]:
-        groupings = parse_groupings(options["by"])
         named = options["batch"]
-        batches = Batch.objects.all() if named is None else get_batches(split_name_lists(named))
-        seconds = measure_adjudicator_agreement(list(batches))
-        patterns = LabelPatterns(batches)
-        return {
-            "rows": [row.to_json() for row in patterns.report(groupings)],
-            "not_applicable": [applicability_to_json(row) for row in patterns.list_applicability()],
-            "slates": [row.to_json() for row in list_slate_agreement(patterns)],
-            "intra_rater": [row.row().to_json() for row in patterns.list_intra_rater()],
-            "coverage": patterns.labels.coverage.to_json(),
-            "adjudicators": {
-                "drawn": seconds.drawn,
-                "waiting": seconds.waiting,
-                "rows": [row.to_json() for row in seconds.rows],
-            },
-        }
+        batches: Iterable[Batch] = (
+            Batch.objects.all() if named is None else get_batches(split_name_lists(named))
+        )
+        return build_agreement(batches, options["by"])
 
     def show(self, data: dict[str, Any]) -> None:
         rows = data["rows"]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
@@ -28,11 +30,15 @@ from annotation.models import (
     Exposure,
     GuidelineNote,
     HeaderMapping,
+    IdempotencyKey,
     Import,
     Invitation,
     ItemMessage,
+    MailProfile,
+    OutgoingMail,
     Person,
     SetupLink,
+    SignInSession,
     StudyMembership,
 )
 
@@ -175,6 +181,32 @@ def select_addresses(person: Person) -> QuerySet[EmailAddress]:
     return addresses
 
 
+def select_mail_profile(person: Person) -> QuerySet[MailProfile]:
+    return MailProfile.objects.filter(person=person)
+
+
+def select_mails(person: Person) -> QuerySet[OutgoingMail]:
+    return OutgoingMail.objects.filter(person=person)
+
+
+def select_sign_ins(person: Person) -> QuerySet[SignInSession]:
+    return SignInSession.objects.filter(person=person)
+
+
+def select_factors(person: Person) -> QuerySet[Authenticator]:
+    factors: QuerySet[Authenticator] = Authenticator.objects.filter(user=person)
+    return factors
+
+
+def select_provider_accounts(person: Person) -> QuerySet[SocialAccount]:
+    accounts: QuerySet[SocialAccount] = SocialAccount.objects.filter(user=person)
+    return accounts
+
+
+def select_calls(person: Person) -> QuerySet[IdempotencyKey]:
+    return IdempotencyKey.objects.filter(person=person)
+
+
 def select_roles(person: Person) -> QuerySet[StudyMembership]:
     return StudyMembership.objects.filter(person=person)
 
@@ -220,6 +252,12 @@ ERASED_ROWS: tuple[tuple[str, str, Callable[[Person], QuerySet]], ...] = (  # ty
     ("tokens", N_("API tokens"), select_tokens),
     ("setup_links", N_("set-up links"), select_setup_links),
     ("addresses", N_("e-mail addresses"), select_addresses),
+    ("mail_profile", N_("confirmed addresses, and what is sent there"), select_mail_profile),
+    ("mails", N_("mails that wait or were sent"), select_mails),
+    ("sign_ins", N_("browsers in which they are signed in"), select_sign_ins),
+    ("factors", N_("second factors"), select_factors),
+    ("provider_accounts", N_("links to accounts at identity providers"), select_provider_accounts),
+    ("calls", N_("answers kept for programs that ask again"), select_calls),
     ("roles", N_("roles in studies"), select_roles),
     ("drafts", N_("drafts that were not submitted"), select_drafts),
     ("mappings", N_("columns of files that they named"), select_mappings),

@@ -67,6 +67,8 @@ OF_THEIR_HOLDER = (
 OF_THE_SITE = (
     "account/",
     "admin/",
+    "api/v1/manage/jobs/",
+    "api/v1/manage/studies/",
     "api/v1/predictions/",
     "audit/",
     "charts/",
@@ -82,6 +84,11 @@ OF_THE_SITE_ALONE = frozenset({"", "api/v1/", "api/v1/batches/", "api/v1/docs/",
 # By the beginning of a route: the argument that names a row of a study, the field, and where its study is.
 NAMED: tuple[tuple[str, str, str, str, str], ...] = (
     ("api/v1/batches/<", "name", "annotation.Batch", "name", "study"),
+    ("api/v1/manage/batches/<", "name", "annotation.Batch", "name", "study"),
+    ("api/v1/manage/datasets/<", "name", "annotation.Dataset", "name", "study"),
+    ("api/v1/manage/releases/<", "name", "annotation.GoldRelease", "name", "study"),
+    ("api/v1/manage/runs/<", "name", "benchmark.BenchmarkRun", "name", "study"),
+    ("api/v1/manage/scorers/<", "name", "scoring.Scorer", "name", "study"),
     ("batches/-/making/<", "job_id", "annotation.Job", "pk", "study"),
     ("batches/-/new/<", "dataset", "annotation.Dataset", "name", "study"),
     ("batches/<", "name", "annotation.Batch", "name", "study"),

@@ -23,6 +23,7 @@ from annotation.models import (
     ChartEntry,
     Draft,
     Export,
+    IdempotencyKey,
     Import,
     OutgoingMail,
     WebhookDelivery,
@@ -69,6 +70,12 @@ def clean_webhook_messages(remove: bool) -> Remains:
     if cutoff is None:
         return NOTHING
     return delete_rows(WebhookDelivery.objects.filter(ended_at__lt=cutoff), remove=remove)
+
+
+def clean_idempotency_keys(remove: bool) -> Remains:
+    """Whoever has not asked again by now does not."""
+    cutoff = find_cutoff(settings.IDEMPOTENCY_KEY_DAYS)
+    return delete_rows(IdempotencyKey.objects.filter(created_at__lt=cutoff), remove=remove)
 
 
 def clean_uploads(remove: bool) -> Remains:

@@ -1,0 +1,1 @@
+"""Benchmark runs and their boards for programs."""
