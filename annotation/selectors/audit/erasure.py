@@ -118,10 +118,10 @@ def _name_export(export: Export) -> str:
 
 def build_identity(person: Person, pseudonym: str) -> ErasedPerson:
     """With every name that the person was shown by, as the audit trail has them."""
-    shown = AuditEvent.objects.filter(
+    displayed = AuditEvent.objects.filter(
         verb=AnnotationVerb.SET_DISPLAY_NAME.value, target=f"person:{person.username}"
     ).values_list("data__display_name", flat=True)
-    names = {person.username, person.display_name, person.email, person.get_full_name(), *shown}
+    names = {person.username, person.display_name, person.email, person.get_full_name(), *displayed}
     return ErasedPerson(
         id=person.pk,
         username=person.username,

@@ -31,8 +31,8 @@ def check_erasure(*, person: Person, actor: Person | None) -> None:
     refuse_above(person, actor)
     if person == actor:
         raise Conflict(N_("You cannot erase yourself; ask another admin."))
-    others = Person.objects.filter(is_superuser=True, is_active=True).exclude(pk=person.pk)
-    if person.is_superuser and not others.exists():
+    other_admins = Person.objects.filter(is_superuser=True, is_active=True).exclude(pk=person.pk)
+    if person.is_superuser and not other_admins.exists():
         raise Conflict(N_("{name} is the only admin: make another one first."), name=person.username)
 
 

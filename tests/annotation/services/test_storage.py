@@ -165,11 +165,11 @@ def test_an_export_of_the_worker_is_downloaded_from_every_host(
         assert answer.status_code == 200
         assert answer["Content-Disposition"].startswith("attachment")
         bodies.append(b"".join(answer.streaming_content))
-        again = signed_in(he).get(
+        part = signed_in(he).get(
             reverse("export-file", args=["r", export.pk, "gold.jsonl"]),
             headers={"Range": "bytes=10-"},
         )
-        assert b"".join(again.streaming_content) == bodies[-1][10:]
+        assert b"".join(part.streaming_content) == bodies[-1][10:]
         zipped = signed_in(he).get(reverse("export-zip", args=["r", export.pk]))
         with zipfile.ZipFile(BytesIO(b"".join(zipped.streaming_content))) as archive:
             assert archive.testzip() is None
@@ -293,13 +293,13 @@ def scorer(store: Bucket, hosts: Hosts, guideline: Guideline, lin: Person) -> Sc
 def test_a_scorer_of_the_worker_predicts_and_is_exported_elsewhere(
     scorer: Scorer, store: Bucket, hosts: Hosts, he: Person, tmp_path: Path
 ) -> None:
-    here = find_weights(scorer)
+    first_weights = find_weights(scorer)
     assert all(name.startswith(f"scorers/{scorer.pk}/{scorer.weights_sha256}/") for name in store.names())
     second = hosts.be("second")
     assert load_scorer(scorer).fitted.heads
-    there = find_weights(scorer)
-    assert there == second / "cache" / scorer.weights_sha256
-    assert files_of(there) == files_of(here)
+    second_weights = find_weights(scorer)
+    assert second_weights == second / "cache" / scorer.weights_sha256
+    assert files_of(second_weights) == files_of(first_weights)
     made = export_scorer(scorer=scorer, folder=tmp_path / "out", actor=he)
     assert "weights/scorer.json" in made.files
     answer = signed_in(he).get(reverse("scorer-export", args=[scorer.name]))
@@ -416,8 +416,8 @@ def test_the_clean_up_removes_what_no_row_names_and_nothing_else(
     assert store.names() == before
     went = clean_up(remove=True)
     assert not any(kind.error for kind in went.values())
-    kept = {f"uploads/{received.path}"} | {f"{export.folder}/{file['name']}" for file in export.files}
-    assert store.names() == kept
+    names = {f"uploads/{received.path}"} | {f"{export.folder}/{file['name']}" for file in export.files}
+    assert store.names() == names
     assert "Uploads" not in store.client.list_multipart_uploads(Bucket=store.name)
 
 
