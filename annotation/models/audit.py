@@ -88,9 +88,9 @@ class AuditEvent(models.Model):
     @classmethod
     def rewrite(cls, contents: Iterable[EventContent]) -> None:
         """Store what is left of events after an erasure; the trigger refuses those without a row in AuditRewrite."""
-        cls.objects.bulk_update(
+        AuditEvent.objects.bulk_update(
             [
-                cls(
+                AuditEvent(
                     pk=content.id,
                     target=content.target,
                     address=content.address,

@@ -12,18 +12,16 @@ from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
-from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from annotation.api.base import (
-    AssayView,
     ErrorSerializer,
     JSONParser,
     NumberField,
     StrictSerializer,
 )
-from annotation.api.scopes import InScope, MayAct
+from annotation.api.manage.base import ManageView
 from annotation.domain.permissions import REQUEST_PREDICTIONS
 from annotation.models import Job
 from scoring.models import PredictionRequest, Scorer
@@ -189,9 +187,8 @@ class LargeJSONParser(JSONParser):
     largest = 8 * 1024 * 1024
 
 
-class Predictions(AssayView):
+class Predictions(ManageView):
     act = REQUEST_PREDICTIONS
-    permission_classes = (IsAuthenticated, InScope, MayAct)
     parser_classes = (LargeJSONParser,)
 
     @extend_schema(
@@ -209,9 +206,8 @@ class Predictions(AssayView):
         return Response(AskedSerializer(body).data, status=202, headers={"Location": body["url"]})
 
 
-class PredictionResult(AssayView):
+class PredictionResult(ManageView):
     act = REQUEST_PREDICTIONS
-    permission_classes = (IsAuthenticated, InScope, MayAct)
 
     @extend_schema(
         operation_id="predictions_result",

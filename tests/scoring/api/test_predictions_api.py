@@ -13,10 +13,11 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from annotation.domain.batch_spec import Policy
-from annotation.models import GoldRelease, Guideline, Job, Person, Response
+from annotation.models import GoldRelease, Guideline, Job, Person, Response, StudyMembership
 from annotation.services import jobs
 from annotation.services.batches.batches import add_members
 from annotation.services.people.people import add_person
+from annotation.services.studies import create_study
 from scoring.backbones.ngram import FittedNgramScorer
 from scoring.domain.training_data import Example
 from scoring.domain.training_spec import TrainingSpec
@@ -275,3 +276,12 @@ def test_the_calls_are_documented(capsys: Any) -> None:
     paths = json.loads(capsys.readouterr().out)["paths"]
     assert set(paths[URL]["post"]["responses"]) == {"202", "400", "401", "403", "404", "409", "413", "422"}
     assert set(paths[URL + "{request_id}/"]["get"]["responses"]) == {"200", "401", "403", "404"}
+
+
+def test_a_researcher_of_another_study_asks_no_scorer_of_this(scorer: Scorer, lin: Person) -> None:
+    other = create_study(name="other", title="", managers=[Person.objects.create_superuser("root")])
+    StudyMembership.objects.create(person=lin, study=other, role="researcher")
+    path = f"/api/v1/s/{scorer.release.study.name}/predictions/"
+    refused = client_of(lin).post(path, {"scorer": "first-scorer", "items": [ITEM]}, format="json")
+    assert refused.status_code == 403
+    assert not PredictionRequest.objects.exists()
