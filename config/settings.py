@@ -663,6 +663,12 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "BatchStateEnum": "annotation.models.Batch.State",
+        "ImportKindEnum": "annotation.models.Import.Kind",
+        "JobStateEnum": "annotation.models.Job.State",
+        "ScorerStateEnum": "scoring.api.scorers.STATES",
+    },
 }
 
 BROKER_FOLDER = ASSAY_DATA_DIR / "broker"

@@ -60,6 +60,7 @@ OF_THE_SITE = (
     "must-fail",
     "note-resolve",
     "operations",
+    "second-factor",
 )
 # Forms on another page: whoever opens their address is led to that page, whether it is there or not.
 FORMS = frozenset(

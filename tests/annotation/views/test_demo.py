@@ -126,7 +126,7 @@ def test_signing_in_needs_a_click_with_the_forms_token(demo_process: None, lin: 
 
 
 def test_the_sign_in_page_offers_the_cast_in_the_demo_alone(
-    client: Client, settings: LazySettings, demo_process: None
+    db: None, client: Client, settings: LazySettings, demo_process: None
 ):
     assert client.get("/sign-in/", **LOOPBACK).content.count(b"/demo/sign-in/") == len(demo.CAST)  # type: ignore[arg-type]
     settings.ASSAY_DEMO_PROCESS = False
