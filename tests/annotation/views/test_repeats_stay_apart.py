@@ -239,7 +239,7 @@ def test_nothing_but_the_agreement_among_adjudicators_tells_of_second_adjudicati
     for module in (
         "annotation.views.batches.batches",
         "annotation.views.agreement.page",
-        "annotation.management.commands.agreement",
+        "annotation.selectors.reports",
     ):
         monkeypatch.setattr(f"{module}.measure_adjudicator_agreement", lambda _batches: no_seconds)
     add_role(zhou, "adjudicator")
