@@ -19,6 +19,8 @@ from annotation.models import (
     Alarm,
     Annotation,
     Assignment,
+    AuditEvent,
+    AuditRewrite,
     CorrectionRequest,
     DialogueFault,
     Exposure,
@@ -29,6 +31,7 @@ from annotation.models import (
     Guideline,
     GuidelineNote,
     HeaderMapping,
+    IdempotencyKey,
     IntroductionReading,
     LabelPosterior,
     MemberCounts,
@@ -45,11 +48,13 @@ from annotation.models import (
     StudyMembership,
     SubmissionBlock,
     Task,
+    WebhookAttempt,
     WellbeingSettings,
 )
 from annotation.services.assignments import claim_next_task
 from annotation.services.batches.tasks import withdraw_tasks
 from annotation.services.studies import find_or_make_study
+from annotation.services.webhooks.endpoints import create_endpoint, send_test
 from tests.support import decide_next, first_batch, label_next, make_repeat, person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -112,6 +117,15 @@ def attacks(module_db: None) -> dict[str, Callable[[], Any]]:
     GoldQuestionTask.objects.create(task=free, item=known, person=lin)
     repeat = make_repeat(settled, due_at=now())
     begun = Qualification.objects.create(batch=batch, person=lin)
+    event = AuditEvent.objects.order_by("pk")[0]
+    endpoint, _secret = create_endpoint(
+        study=batch.study,
+        url="https://receiver.example/",
+        events=["batch.closed"],
+        base_url="https://assay.example",
+        actor=wu,
+    )
+    delivery = send_test(endpoint=endpoint)
     return {
         "batch_checks_a_share": changed(batch, check_share=0.6),
         "batch_qualifies_by_a_threshold": changed(batch, qualifying="kappa"),
@@ -185,6 +199,19 @@ def attacks(module_db: None) -> dict[str, Callable[[], Any]]:
         ),
         "submission_block_once": copied(
             SubmissionBlock.objects.create(batch=batch, person=lin, first_at=now(), last_at=now())
+        ),
+        "idempotency_key_once": copied(
+            IdempotencyKey.objects.create(
+                person=lin, key="k", sha256="0" * 64, attempt=uuid4(), created_at=now()
+            )
+        ),
+        "person_erased_is_inactive": changed(zhou, erased_at=now()),
+        "audit_rewrite_once_per_erasure": copied(
+            AuditRewrite.objects.create(event=event, erasure=event, digest=bytes(32))
+        ),
+        "webhook_delivery_once": copied(delivery),
+        "webhook_attempt_number": copied(
+            WebhookAttempt.objects.create(delivery=delivery, number=1, at=now())
         ),
     }
 
