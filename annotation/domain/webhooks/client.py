@@ -7,15 +7,18 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, TypeVar
 
 import httpx
 
 from annotation.core.errors import AssayError
 from annotation.domain.webhooks.addresses import AddressRules, choose_address, read_target
 
+T = TypeVar("T")
 TIMEOUT_SECONDS = 15.0
 """For all of it: the name, the connection, the request and the answer."""
 MAX_ANSWER_BYTES = 4096
@@ -48,6 +51,12 @@ class WebhookAnswer:
     trouble: DeliveryTrouble | None = None
     detail: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def run_requests(requests: Coroutine[Any, Any, T]) -> T:
+    """Wait for them in a thread of their own, since the caller's may run a loop already."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, requests).result()
 
 
 def build_context() -> ssl.SSLContext:

@@ -25,7 +25,13 @@ from django.utils import timezone
 from annotation.core.study_scope import limit_to_studies
 from annotation.domain.verbs import AnnotationVerb
 from annotation.domain.webhooks.addresses import AddressRules
-from annotation.domain.webhooks.client import DeliveryTrouble, WebhookAnswer, build_context, post_message
+from annotation.domain.webhooks.client import (
+    DeliveryTrouble,
+    WebhookAnswer,
+    build_context,
+    post_message,
+    run_requests,
+)
 from annotation.domain.webhooks.retries import GONE, is_given_up, parse_retry_after, plan_retry
 from annotation.domain.webhooks.signatures import compute_fingerprint, derive_secret, sign_message
 from annotation.models import Job, WebhookAttempt, WebhookDelivery, WebhookEndpoint
@@ -99,7 +105,7 @@ def send_due(
             if not claimed:
                 break
             context = context or build_context()
-            answers = asyncio.run(_send_round(claimed, rules, context))
+            answers = run_requests(_send_round(claimed, rules, context))
             for claim, answer in zip(claimed, answers, strict=True):
                 record_answer(claim, answer, clock())
                 if answer.trouble is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 from base64 import b64decode
@@ -21,7 +20,7 @@ from annotation.domain.webhooks.addresses import (
     choose_address,
     read_target,
 )
-from annotation.domain.webhooks.client import DeliveryTrouble, build_context, post_message
+from annotation.domain.webhooks.client import DeliveryTrouble, build_context, post_message, run_requests
 from annotation.domain.webhooks.events import (
     BLIND_SAFE,
     EVENT_BY_VERB,
@@ -253,7 +252,7 @@ LOOPBACK = AddressRules(networks=(ip_network("127.0.0.0/8"),), allows_http=True)
 
 
 def post(url: str, rules: AddressRules = LOOPBACK) -> client.WebhookAnswer:
-    return asyncio.run(post_message(url, {"webhook-id": "m"}, b"{}", rules, build_context()))
+    return run_requests(post_message(url, {"webhook-id": "m"}, b"{}", rules, build_context()))
 
 
 def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch):
