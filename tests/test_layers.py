@@ -19,7 +19,7 @@ def names(resolver):
 
 names(get_resolver())
 from django.test import Client
-assert Client(SERVER_NAME="localhost").get("/sign-in/forgotten/").status_code == 200
+assert Client(SERVER_NAME="localhost").get("/sign-in/").status_code == 200
 import scoring.tasks
 from scoring.backbones.registry import choose_backbone
 from scoring.domain.spec import Spec
