@@ -79,8 +79,8 @@ def _erase_rows(person: Person, pseudonym: str) -> dict[str, int]:
         rows.select_tokens,
         rows.select_setup_links,
         rows.select_addresses,
+        rows.select_mails,  # found by the profile's address
         rows.select_mail_profile,
-        rows.select_mails,
         rows.select_sign_ins,
         rows.select_factors,
         rows.select_provider_accounts,

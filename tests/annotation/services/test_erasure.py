@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from io import StringIO
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.core.management import call_command
 from django.db import DatabaseError, IntegrityError, transaction
 from django.test import Client
@@ -24,8 +27,13 @@ from annotation.models import (
     Batch,
     Draft,
     GoldRelease,
+    IdempotencyKey,
+    Invitation,
+    MailProfile,
+    OutgoingMail,
     Person,
     SetupLink,
+    SignInSession,
     StudyMembership,
 )
 from annotation.selectors.audit.chain import find_head, verify_trail
@@ -33,10 +41,11 @@ from annotation.services.assignments import claim_next_task
 from annotation.services.audit import record
 from annotation.services.audit.chain import seal_events
 from annotation.services.people.erasure import erase_person
+from annotation.services.people.invitations import invite
 from annotation.services.people.people import activate_person, add_person, set_display_name, set_roles
 from annotation.services.people.setup_links import make_setup_link
 from annotation.services.people.tokens import make_token
-from tests.support import decide_next, label_next
+from tests.support import decide_next, label_next, person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NAMES = ("Lin Meihua", "林美华")
@@ -293,3 +302,25 @@ def test_what_is_rewritten_and_what_is_not() -> None:
     assert named.data == {"person": "erased-1", "filters": {"person": "erased-1"}}
     assert lin.rewrite(event(1, "admin:person Lin")).target == "admin:person erased-1"
     assert lin.rewrite(event(1, "admin:batch first")).target == "admin:batch first"
+
+
+def test_mail_sign_ins_factors_and_kept_answers_go(lin: Person) -> None:
+    now = timezone.now()
+    MailProfile.objects.create(person=lin, language="en", address="lin@example.org")
+    invitation, _secret = invite(roles=["annotator"], days=7, actor=person("ma"))
+    Invitation.objects.filter(pk=invitation.pk).update(accepted_by=lin, accepted_at=now)
+    times = {"created_at": now, "due_at": now, "expires_at": now}
+    OutgoingMail.objects.create(kind="digest", person=lin, **times)
+    OutgoingMail.objects.create(kind="password_reset", address="lin@example.org", **times)
+    OutgoingMail.objects.create(
+        kind="invitation", address="other@example.org", invitation=invitation, **times
+    )
+    OutgoingMail.objects.create(kind="password_reset", address="chen@example.org", **times)
+    SignInSession.objects.create(person=lin, session_key="k", began_at=now, seen_at=now)
+    Authenticator.objects.create(user=lin, type="totp", data={})
+    SocialAccount.objects.create(user=lin, provider="company", uid="issuer subject")
+    IdempotencyKey.objects.create(person=lin, key="k", sha256="0" * 64, attempt=uuid4(), created_at=now)
+    erase_person(person=lin)
+    assert [mail.address for mail in OutgoingMail.objects.all()] == ["chen@example.org"]
+    for model in (MailProfile, SignInSession, Authenticator, SocialAccount, IdempotencyKey):
+        assert not model.objects.exists(), model
