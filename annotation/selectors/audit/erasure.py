@@ -188,8 +188,8 @@ def select_mail_profile(person: Person) -> QuerySet[MailProfile]:
 def select_mails(person: Person) -> QuerySet[OutgoingMail]:
     """Those to them, those to an address of theirs, and the invitation that they accepted."""
     addresses = MailProfile.objects.filter(person=person).exclude(address="").values("address")
-    theirs = Q(person=person) | Q(invitation__accepted_by=person) | Q(address__in=addresses)
-    return OutgoingMail.objects.filter(theirs)
+    to_person = Q(person=person) | Q(invitation__accepted_by=person) | Q(address__in=addresses)
+    return OutgoingMail.objects.filter(to_person)
 
 
 def select_sign_ins(person: Person) -> QuerySet[SignInSession]:
