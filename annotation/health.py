@@ -155,13 +155,13 @@ def check_sign_in() -> HealthResult:
     """
     providers = settings.SIGN_IN_PROVIDERS
     if not providers:
-        return passed(N_("By passwords of this site; no identity provider."))
+        return passed(N_("With passwords of this site; no identity provider."))
     for provider in providers:
         try:
             problem = find_provider_problem(provider)
         except AssayError as error:
             return fault(
-                "{why}", N_("Correct the file of ASSAY_SIGN_IN, or ask who runs the provider."), why=error
+                "{why}", N_("Correct the file of ASSAY_SIGN_IN, or ask whoever runs the provider."), why=error
             )
         if problem is not None:
             return problem
@@ -174,7 +174,7 @@ def check_sign_in() -> HealthResult:
             names=", ".join(missing),
         )
     return passed(
-        N_("{names} can be signed in by."), names=", ".join(provider.name for provider in providers)
+        N_("Signing in with {names} is possible."), names=", ".join(provider.name for provider in providers)
     )
 
 

@@ -80,7 +80,7 @@ class AnnotationVerb(Verb):
         _account(N_("Sign-ins as {target} were refused: too many attempts"), "person", "sign_in"),
     )
     REVOKE_SESSION = "revoke_session", _account(N_("{actor} ended sessions of {target}"))
-    DEMAND_FACTOR = "demand_factor", _account(N_("A second factor was demanded of {target}"))
+    DEMAND_FACTOR = "demand_factor", _account(N_("A second factor was required of {target}"))
     ADD_FACTOR = "add_factor", _account(N_("{actor} added a second factor to the account of {target}"))
     REMOVE_FACTOR = "remove_factor", _account(N_("{actor} removed a second factor of {target}"))
     RESET_FACTORS = "reset_factors", _account(N_("{actor} removed every second factor of {target}"))
@@ -90,7 +90,7 @@ class AnnotationVerb(Verb):
     LINK_PROVIDER = "link_provider", _account(N_("{actor} linked {target} to an account of a provider"))
     UNLINK_PROVIDER = (
         "unlink_provider",
-        _account(N_("{actor} separated {target} from an account of a provider")),
+        _account(N_("{actor} unlinked {target} from an account at a provider")),
     )
     PROVIDER_REFUSED = "provider_refused", _account(N_("A sign-in by {target} was refused"), "provider")
     PROVIDER_ENDED = "provider_ended", _account(N_("The provider ended a session of {target}"))

@@ -33,7 +33,10 @@ class WebhookForm(forms.Form):
         label=_("Events"), choices=lazy(_list_event_choices, list)(), widget=forms.CheckboxSelectMultiple
     )
     note = forms.CharField(
-        label=_("Note"), max_length=200, required=False, help_text=_("What it is for; only pages show it.")
+        label=_("Note"),
+        max_length=200,
+        required=False,
+        help_text=_("What it is for; only these pages show it."),
     )
 
     @classmethod
@@ -44,7 +47,7 @@ class WebhookForm(forms.Form):
 
 class WebhookSecretForm(forms.Form):
     hours = forms.TypedChoiceField(
-        label=_("The former secret goes on signing"),
+        label=_("The old secret still signs"),
         choices=HOURS_CHOICES,
         coerce=int,
         initial=USUAL_HOURS,

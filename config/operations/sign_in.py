@@ -96,7 +96,7 @@ def _demand_factor(request: HttpRequest, person: Person, state: dict[str, Any]) 
         second_factor.record_demand(person)
         write_state(request, demanded=True)
     if request.path_info.startswith(API):
-        words = _("Your roles demand a second factor: open the pages and add one.")
+        words = _("Your roles require a second factor: sign in with a browser and add one.")
         return JsonResponse({"error": {"code": "second_factor", "message": words}}, status=403)
     if second_factor.has_factor(person):
         logout(request)  # by a way in that did not ask for it

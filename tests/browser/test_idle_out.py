@@ -46,7 +46,7 @@ def test_an_idle_person_signs_in_in_another_tab_and_the_work_is_sent(
     with page.context.expect_page() as opened:
         notice.get_by_role("link", name="Sign in in another tab").click()
     tab = opened.value
-    tab.get_by_label("Name to sign in with").fill("lin")
+    tab.get_by_label("User name").fill("lin")
     tab.get_by_label("Password").fill("lin-password")
     tab.get_by_role("button", name="Sign in").click()
     expect(tab.get_by_role("heading", level=1)).to_be_visible()

@@ -60,14 +60,14 @@ def test_a_forgotten_password_is_set_by_keyboard(
     give_address(lin)
     guest.goto("/sign-in/")
     assert violations(guest) == []
-    tab_to(guest, "Forgotten your name or password?")
+    tab_to(guest, "Forgot your user name or password?")
     guest.keyboard.press("Enter")
-    expect(guest.get_by_role("heading", level=1)).to_have_text("Forgotten your password?")
+    expect(guest.get_by_role("heading", level=1)).to_have_text("Forgot your password?")
     expect(guest.get_by_label("E-mail address")).to_be_focused()
     assert violations(guest) == []
     guest.keyboard.type("lin@example.org")
     guest.keyboard.press("Enter")
-    expect(guest.get_by_role("heading", level=1)).to_have_text("Look into your mail")
+    expect(guest.get_by_role("heading", level=1)).to_have_text("Check your mail")
     assert violations(guest) == []
     guest.goto(find_link(host))
     tab_to(guest, "New password")

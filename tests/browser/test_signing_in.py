@@ -95,7 +95,7 @@ def test_by_the_company_with_a_second_factor(
     expect(page.get_by_text("One of your roles demands a second factor")).to_be_visible()
     assert violations(page) == []
     secret = add_app(page)
-    page.get_by_role("link", name="I have kept them").click()
+    page.get_by_role("link", name="I have stored them").click()
     page.goto("/people/")
     expect(page.get_by_role("heading", name="Members")).to_be_visible()
     page.goto("/account/")
@@ -103,7 +103,7 @@ def test_by_the_company_with_a_second_factor(
 
     page.context.clear_cookies()
     sign_in_at_company(page)
-    expect(page.get_by_role("heading", name="One thing more")).to_be_visible()
+    expect(page.get_by_role("heading", name="One more step")).to_be_visible()
     assert violations(page) == []
     wait_for_next_code()
     page.get_by_label("Code").fill(compute_code(secret))
@@ -130,8 +130,8 @@ def make_due() -> None:
 def test_a_passkey_is_a_factor_and_a_way_in(page: Page, lin: Person, violations: Violations):
     add_device(page)
     page.goto("/sign-in/")
-    expect(page.get_by_role("link", name="Sign in by a passkey")).to_have_count(0)
-    page.get_by_label("Name to sign in with").fill("lin")
+    expect(page.get_by_role("link", name="Sign in with a passkey")).to_have_count(0)
+    page.get_by_label("User name").fill("lin")
     page.get_by_label("Password").fill("lin-password")
     page.get_by_role("button", name="Sign in").click()
     page.goto("/account/second-factor/")
@@ -143,7 +143,7 @@ def test_a_passkey_is_a_factor_and_a_way_in(page: Page, lin: Person, violations:
 
     page.context.clear_cookies()
     page.goto("/sign-in/")
-    page.get_by_label("Name to sign in with").fill("lin")
+    page.get_by_label("User name").fill("lin")
     page.get_by_label("Password").fill("lin-password")
     page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_role("button", name="Use the passkey").click()
@@ -153,7 +153,7 @@ def test_a_passkey_is_a_factor_and_a_way_in(page: Page, lin: Person, violations:
 
     page.context.clear_cookies()
     page.goto("/sign-in/")
-    page.get_by_role("link", name="Sign in by a passkey").click()
+    page.get_by_role("link", name="Sign in with a passkey").click()
     assert violations(page) == []
     page.get_by_role("button", name="Use the passkey").click()
     page.wait_for_url("**/")
@@ -188,7 +188,7 @@ def test_another_session_is_ended_from_the_list(page: Page, browser: Browser, li
     other = browser.new_context(base_url=live_server.url)
     for tab in (page, other.new_page()):
         tab.goto("/sign-in/")
-        tab.get_by_label("Name to sign in with").fill("lin")
+        tab.get_by_label("User name").fill("lin")
         tab.get_by_label("Password").fill("lin-password")
         tab.get_by_role("button", name="Sign in").click()
         tab.wait_for_url("**/")

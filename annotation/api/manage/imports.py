@@ -344,7 +344,7 @@ class ConfirmImport(_ReadingView):
             target = self.read_as_stated(upload, stated)
             if not _is_complete(upload.kind, target):
                 name = "batch" if upload.kind == ANNOTATIONS else "dataset"
-                raise ValidationError({name: [_("Say where the file is to go.")]})
+                raise ValidationError({name: [_("Choose where the file goes.")]})
             job = confirm_upload(
                 upload=upload,
                 kind=upload.kind,

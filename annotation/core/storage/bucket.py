@@ -175,7 +175,7 @@ def check_access() -> None:
         finally:
             client.delete_object(**place)
     if content != b"assay":
-        raise StorageRefused(N_("The bucket gives back another content than was put there."))
+        raise StorageRefused(N_("The bucket does not return the content that was written."))
 
 
 def describe() -> str:
@@ -217,12 +217,12 @@ def _translate_errors(name: str) -> Iterator[None]:
 
 def _build_absence(error: Exception) -> StorageAway:
     logger.error("the bucket is away: %s", " ".join(str(error).split()))
-    return StorageAway(N_("The store of files does not answer. Nothing was lost; try again in a moment."))
+    return StorageAway(N_("The file storage does not answer. Nothing was lost; try again in a moment."))
 
 
 def _build_refusal(name: str, code: str) -> StorageRefused:
     logger.error("the bucket refuses %s: %s", name or "a listing", code)
     return StorageRefused(
-        N_("The store of files refuses this server ({code}). Tell whoever runs it; nothing was lost."),
+        N_("The file storage refuses this server ({code}). Tell whoever runs it; nothing was lost."),
         code=code,
     )

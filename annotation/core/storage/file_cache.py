@@ -39,7 +39,7 @@ def fetch_file(name: str, sha256: str = "") -> Path:
     except FileNotFoundError as error:
         raise _build_absence(name) from error
     if not expected:
-        raise Conflict(N_("{name} was put into the bucket by something else than Assay."), name=name)
+        raise Conflict(N_("{name} in the bucket was not written by Assay."), name=name)
     return _fetch(expected, lambda part: _write_file(name, part, expected))
 
 
@@ -122,12 +122,12 @@ def _write_file(name: str, path: Path, sha256: str | None) -> None:
 
 
 def _build_absence(name: str) -> NotFound:
-    return NotFound(N_("The file {name} is gone from the store of files."), name=name)
+    return NotFound(N_("The file {name} is missing from the file storage."), name=name)
 
 
 def _build_difference(name: str) -> Conflict:
     return Conflict(
-        N_("The file {name} in the store of files is not the one that was put there: it is refused."),
+        N_("The file {name} in the file storage is not the one that was written: it is refused."),
         name=name,
     )
 

@@ -91,13 +91,13 @@ def read_target(url: str, rules: AddressRules) -> Target:
         host, port = (parts.hostname or "").removesuffix("."), parts.port
         number = _read_number(host)
     except ValueError:
-        raise AssayError(N_("This is no address: write https://HOST/PATH.")) from None
+        raise AssayError(N_("This is not an address: write https://HOST/PATH.")) from None
     if parts.scheme == "http" and not rules.allows_http:
-        raise AssayError(N_("Webhooks go over HTTPS alone on this site: write https://."))
+        raise AssayError(N_("Webhooks of this site need HTTPS: write https://."))
     if parts.scheme not in USUAL_PORTS or not host or port == 0:
-        raise AssayError(N_("This is no address: write https://HOST/PATH."))
+        raise AssayError(N_("This is not an address: write https://HOST/PATH."))
     if number is None and not all(map(_LABEL.fullmatch, host.split("."))):
-        raise AssayError(N_("This is no address: write https://HOST/PATH."))
+        raise AssayError(N_("This is not an address: write https://HOST/PATH."))
     if "@" in parts.netloc or parts.fragment:
         raise AssayError(N_("The address has no user, password or # in it."))
     if number is not None:

@@ -43,7 +43,7 @@ class OwnAddressForm(AddressForm):
     """
 
     password = forms.CharField(
-        label=_("Present password"),
+        label=_("Current password"),
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
         strip=False,
     )
@@ -74,7 +74,7 @@ class MailSettingsForm(forms.Form):
         label=_("Due dates of batches"),
         required=False,
         help_text=_(
-            "Of batches in which you have items left, some days before; to managers, once it has passed."
+            "Some days before a batch with items left for you is due; to managers, once it is overdue."
         ),
     )
     alarms = forms.BooleanField(
@@ -86,14 +86,16 @@ class MailSettingsForm(forms.Form):
         label=_("Jobs that failed"),
         required=False,
         help_text=_(
-            "Those that you started, such as an import or a training; to managers, collections that stopped."
+            "Jobs that you started, such as an import or a training; to managers, also collections that stopped."
         ),
     )
     digest = forms.ChoiceField(
         label=pgettext_lazy("mail", "Digest"),
         choices=DIGEST_CHOICES,
         widget=forms.RadioSelect,
-        help_text=_("What waits for you, as on your first page; where nothing waits, no mail."),
+        help_text=_(
+            "What is waiting for you, as on your home page. No mail is sent when nothing is waiting."
+        ),
     )
 
     def __init__(self, data: Any = None, *, profile: MailProfile) -> None:

@@ -82,7 +82,7 @@ def check_repeated_password(form: forms.Form) -> None:
 class PersonForm(RolesForm):
     """Without a password: the person sets their own, by a link."""
 
-    name = forms.CharField(label=_("Name to sign in with"), max_length=150)
+    name = forms.CharField(label=_("User name"), max_length=150)
     display_name = forms.CharField(label=_("Display name"), max_length=150, required=False)
     field_order = ("name", "display_name", "roles")
 
@@ -166,7 +166,7 @@ class OwnPasswordForm(NewPasswordForm):
     """
 
     old_password = forms.CharField(
-        label=_("Present password"),
+        label=_("Current password"),
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
         strip=False,
     )
@@ -252,7 +252,7 @@ class InvitationForm(LanguagesForm, RolesForm):
     send = forms.BooleanField(
         label=_("Send the links by mail"),
         required=False,
-        help_text=_("Each line then holds an address, such as Lin Wei <lin@example.org>."),
+        help_text=_("Each line must then contain an address, such as Lin Wei <lin@example.org>."),
     )
     field_order = ("notes", "send", "roles", "batch", "days", "languages", "others")
 
@@ -301,7 +301,7 @@ class AccountForm(LanguagesForm):
     """The account that whoever was invited makes for themselves."""
 
     name = forms.CharField(
-        label=_("Name to sign in with"),
+        label=_("User name"),
         max_length=100,
         help_text=_("Letters, digits and @ . + - _ only; it cannot be changed later."),
         widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none"}),
@@ -357,7 +357,7 @@ class FindPeopleForm(forms.Form):
 class ErasureForm(forms.Form):
     """The name of the person who is erased, typed once more: nothing brings them back."""
 
-    name = forms.CharField(label=_("Name to sign in with"), max_length=150)
+    name = forms.CharField(label=_("User name"), max_length=150)
 
     def __init__(self, data: Any = None, *, person: Person) -> None:
         super().__init__(data)

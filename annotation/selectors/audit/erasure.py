@@ -94,12 +94,12 @@ def preview_erasure(person: Person) -> ErasurePreview:
         ),
         ErasurePart(
             "mentions",
-            N_("texts by anybody that contain one of the names: read them, nothing changes them"),
+            N_("texts by anyone that contain one of the names: review them, they are not changed"),
             count_mentions(identity.names),
         ),
         ErasurePart(
             "imports",
-            N_("imported files with labels of theirs, which are kept as they came"),
+            N_("imported files with their labels, which stay as imported"),
             Import.objects.filter(labels__assignment__person=person).distinct().count(),
         ),
         ErasurePart(
@@ -265,7 +265,7 @@ ERASED_ROWS: tuple[tuple[str, str, Callable[[Person], QuerySet]], ...] = (  # ty
     ("drafts", N_("drafts that were not submitted"), select_drafts),
     ("mappings", N_("columns of files that they named"), select_mappings),
     ("exposures", N_("days of the count of points"), select_exposures),
-    ("waiting", N_("invitations of theirs that wait, which end"), select_waiting_invitations),
+    ("waiting", N_("their pending invitations, which are cancelled"), select_waiting_invitations),
     ("notes", N_("notes on their invitations"), select_invitation_notes),
     ("skips", N_("reasons for skipping an item"), select_skip_reasons),
     ("corrections", N_("reasons for correction requests"), select_correction_reasons),

@@ -202,7 +202,7 @@ def _find_key(provider: OidcProvider, token: str, *, is_fresh: bool) -> Any:
 
 def _refuse(provider: OidcProvider, part: str) -> ProviderRefusal:
     return ProviderRefusal(
-        N_("What {provider} said of you does not hold ({part}): sign in again."),
+        N_("What {provider} says about you is not valid ({part}): sign in again."),
         provider=provider.title,
         part=part,
     )
@@ -219,9 +219,7 @@ def _fetch_json(provider: OidcProvider, method: str, address: str, **options: An
             N_("{provider} does not answer. Try again in a minute."), provider=provider.title
         ) from error
     if response.status_code in {400, 401, 403}:
-        raise ProviderRefusal(
-            N_("{provider} does not let you in any more: sign in again."), provider=provider.title
-        )
+        raise ProviderRefusal(N_("{provider} no longer lets you in: sign in again."), provider=provider.title)
     if not isinstance(document, dict):
         raise ProviderUnavailable(
             N_("{provider} does not answer. Try again in a minute."), provider=provider.title

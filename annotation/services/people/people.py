@@ -234,7 +234,7 @@ def set_password(*, person: Person, password: str) -> None:
 def allow_password(*, person: Person, minutes: int) -> datetime:
     """An admin's password opens their account until then, although local passwords are switched off."""
     if not 1 <= minutes <= MAX_PASSWORD_MINUTES:
-        raise AssayError(N_("Say 1 to {most} minutes."), most=MAX_PASSWORD_MINUTES)
+        raise AssayError(N_("Enter 1 to {most} minutes."), most=MAX_PASSWORD_MINUTES)
     if not person.is_superuser:
         raise Conflict(
             N_("{name} is no admin: only an admin’s password opens anything then."), name=str(person)
@@ -453,9 +453,7 @@ def refuse_above(person: Person, actor: Person | None) -> None:
     else a set-up link would make them one, or open that study.
     """
     if person.erased_at is not None:
-        raise Conflict(
-            N_("{name} was erased: nothing of this account is changed any more."), name=person.username
-        )
+        raise Conflict(N_("{name} was erased: this account can no longer be changed."), name=person.username)
     if actor is not None and actor != person and person.is_superuser and not actor.is_superuser:
         raise Forbidden(N_("{name} is an admin: only an admin may change that."), name=str(person))
     if actor is not None and actor != person and not actor.is_superuser and is_of_others(person, actor):

@@ -23,7 +23,7 @@ def find_provider_problem(provider: AnyProvider) -> HealthResult | None:
         if not oidc.fetch_keys(provider):
             return fault(
                 N_("{name} publishes no keys: no sign-in can be verified."),
-                N_("Ask who runs the provider."),
+                N_("Ask whoever runs the provider."),
                 name=provider.name,
             )
         return None

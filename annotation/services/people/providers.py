@@ -97,7 +97,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         try:
             if sociallogin.state.get("process") == AuthProcess.CONNECT:
                 if not request.user.is_authenticated:
-                    raise Conflict(N_("The linking took too long, or was begun elsewhere: begin again."))
+                    raise Conflict(N_("Linking timed out, or was started in another browser: start again."))
                 link_own_account(request, request.user, provider, sociallogin)
                 raise ImmediateHttpResponse(redirect("account"))
             person = find_or_make_person(provider, sociallogin)
@@ -146,7 +146,7 @@ def refuse_sign_in(request: HttpRequest, provider: AnyProvider, error: AssayErro
 def build_refusal(provider: AnyProvider) -> AssayError:
     """Where there is nothing more to say to who signs in."""
     return oidc.ProviderRefusal(
-        N_("The sign-in by {provider} did not succeed. Begin again from the page of signing in."),
+        N_("Signing in with {provider} failed. Start again from the sign-in page."),
         provider=provider.title,
     )
 
@@ -241,7 +241,7 @@ def find_or_make_person(provider: AnyProvider, login: SocialLogin) -> Person:
     name = Person.normalize_username(claims["username"])
     if not name:
         raise AssayError(
-            N_("{provider} does not say by which name you are to be known here: ask an admin."),
+            N_("{provider} gives no user name for you: ask an admin."),
             provider=provider.title,
         )
     if Person.objects.filter(username=name).exists():
@@ -273,7 +273,7 @@ def is_linking(request: HttpRequest, provider: AnyProvider) -> bool:
 def link_own_account(request: HttpRequest, person: Person, provider: AnyProvider, login: SocialLogin) -> None:
     """What ``begin_link`` began."""
     if not is_linking(request, provider):
-        raise Conflict(N_("The linking took too long, or was begun elsewhere: begin again."))
+        raise Conflict(N_("Linking timed out, or was started in another browser: start again."))
     del request.session[LINK]
     _link(person, provider, login.account.uid, login.account.extra_data, actor=person)
     apply_groups(person, provider, login.account.extra_data["groups"])
@@ -286,7 +286,7 @@ def link_account(*, person: Person, provider: AnyProvider, subject: str, actor: 
         raise Forbidden(N_("Only an admin may link the account of somebody else."))
     subject = subject.strip()
     if not subject:
-        raise AssayError(N_("Say the subject: the provider’s directory shows it."))
+        raise AssayError(N_("Enter the subject: the provider’s directory shows it."))
     _link(person, provider, build_subject(provider, subject), {"sub": subject}, actor=actor)
 
 
@@ -298,7 +298,7 @@ def _link(
         raise Conflict(N_("This account at {provider} is linked to somebody else."), provider=provider.title)
     if SocialAccount.objects.filter(provider=provider.name, user=person).exists():
         raise Conflict(
-            N_("{name} is linked to an account at {provider} already: separate them first."),
+            N_("{name} is already linked to an account at {provider}: unlink them first."),
             name=str(person),
             provider=provider.title,
         )
@@ -342,10 +342,10 @@ def unlink_account(*, person: Person, account_id: int, actor: Person) -> None:
         raise Forbidden(N_("Only an admin may link the account of somebody else."))
     account = SocialAccount.objects.filter(pk=account_id, user=person).first()
     if account is None:
-        raise NotFound(N_("There is no such link; it may have been separated already."))
+        raise NotFound(N_("There is no such link; it may already have been removed."))
     has_password = person.has_usable_password() and settings.LOCAL_PASSWORDS
     if actor == person and not has_password:
-        raise Conflict(N_("You sign in by this account alone: an admin may separate it."))
+        raise Conflict(N_("This account is your only way to sign in: an admin can unlink it."))
     provider = find_provider(account.provider)
     record(
         actor=actor,

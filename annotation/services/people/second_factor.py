@@ -97,7 +97,7 @@ def add_app(*, request: HttpRequest, person: Person, secret: str, code: str) -> 
         raise TooManyCodes(N_("Too many attempts. Wait five minutes, then try again."))
     counter = _find_counter(secret, code, after=0)
     if counter is None:
-        raise AssayError(N_("The code is wrong. Codes change every 30 seconds: type the present one."))
+        raise AssayError(N_("The code is wrong. Codes change every 30 seconds: enter the current one."))
     usage.rollback()
     data = {"secret": encrypt(secret), "last_counter": counter}
     factor = Authenticator.objects.create(user=person, type=APP, data=data)
@@ -138,7 +138,7 @@ def remove_factor(*, person: Person, factor_id: int) -> None:
         raise NotFound(N_("There is no such second factor; it may have been removed already."))
     remaining = [row for row in factors if row.type != CODES and row.pk != factor_id]
     if not remaining and is_demanded(person):
-        raise Forbidden(N_("Your roles demand a second factor: add another one before you remove this."))
+        raise Forbidden(N_("Your roles require a second factor: add another one before you remove this."))
     _record(AnnotationVerb.REMOVE_FACTOR, person, person, kind=factor.type)
     factor.delete()
     if not remaining:

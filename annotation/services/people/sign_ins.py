@@ -43,7 +43,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             "The name or the password is wrong. If you have forgotten them, ask a manager."
         ),
         "too_many_login_attempts": _("Too many attempts. Wait five minutes, then try again."),
-        "local_passwords_off": _("Passwords are switched off here: sign in by one of the buttons."),
+        "local_passwords_off": _("Passwords are off on this site: sign in with one of the buttons."),
     }
 
     def get_client_ip(self, request: HttpRequest) -> str:

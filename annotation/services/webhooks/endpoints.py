@@ -79,7 +79,7 @@ def renew_secret(*, endpoint: WebhookEndpoint, hours: int, actor: Person) -> tup
     """A new secret, in words; the former one signs beside it for so many hours."""
     if hours not in OVERLAP_HOURS:
         raise AssayError(
-            N_("Say for how many hours the former secret goes on signing: {known}."),
+            N_("Choose for how many hours the old secret still signs: {known}."),
             known=", ".join(map(str, OVERLAP_HOURS)),
         )
     locked = _lock(endpoint)
@@ -160,7 +160,7 @@ def _set_content(
     unknown = set(events) - {event.value for event in SUBSCRIBED}
     if unknown or not events:
         known = ", ".join(event.value for event in SUBSCRIBED)
-        raise AssayError(N_("Choose what the webhook tells of. There is: {known}."), known=known)
+        raise AssayError(N_("Choose at least one event of: {known}."), known=known)
     endpoint.url = read_target(url.strip(), get_address_rules()).url
     endpoint.events, endpoint.base_url, endpoint.note = join_events(events), base_url, note.strip()
 

@@ -80,7 +80,7 @@ def invitations(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {}
     if form.is_valid() and form.cleaned_data.get("send") and exceeds_mails(request, form):
         form.add_error(
-            "send", _("Too many mails within a day: give these links yourself, or send them tomorrow.")
+            "send", _("Too many mails in a day: pass these links on yourself, or send them tomorrow.")
         )
     if form.is_valid():
         try:
@@ -202,7 +202,7 @@ def set_up(request: HttpRequest, secret: str) -> HttpResponse:
 
 def build_setup_form(request: HttpRequest, link: SetupLink) -> SetupForm:
     if not settings.LOCAL_PASSWORDS:
-        raise Forbidden(N_("Passwords are switched off here: sign in by one of the buttons."))
+        raise Forbidden(N_("Passwords are off on this site: sign in with one of the buttons."))
     return SetupForm(request.POST if request.method == "POST" else None, person=link.person)
 
 

@@ -48,7 +48,7 @@ def account_mail_address(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     form = OwnAddressForm(request.POST, check=partial(check_present_password, request, person))
     if form.is_valid() and is_mail_too_often(request, "mail_address", key=str(person.pk)):
-        form.add_error("address", _("Too many mails within an hour: try again later."))
+        form.add_error("address", _("Too many mails in an hour: try again later."))
     if not form.is_valid():
         return show_mail(request, address_form=form)
     try:

@@ -19,7 +19,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Js
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.decorators import method_decorator
-from django.utils.translation import get_language
+from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
@@ -62,10 +62,10 @@ UNREADABLE = (
 class ProviderLinkForm(forms.Form):
     provider = forms.ChoiceField(label=_("Provider"))
     subject = forms.CharField(
-        label=_("Subject"),
+        label=pgettext_lazy("identity provider", "Subject"),
         max_length=services.MAX_SUBJECT,
         help_text=_(
-            "The unchanging id of the account there (sub, or SAML’s NameID); no name and no address of mail."
+            "The permanent id of the account at the provider (sub, or SAML’s NameID), not a name or an e-mail address."
         ),
     )
 
@@ -181,7 +181,7 @@ class SamlLogout(saml.SLSView):  # type: ignore[misc]
     def dispatch(self, request: HttpRequest, organization_slug: str) -> HttpResponse:
         if not request.GET.get("Signature"):
             return HttpResponse(
-                _now("The wish to sign out is not signed."), status=400, content_type="text/plain"
+                _now("The sign-out request is not signed."), status=400, content_type="text/plain"
             )
         answer: HttpResponse = super().dispatch(request, organization_slug)
         return answer
@@ -219,7 +219,7 @@ def account_provider_link(request: HttpRequest, name: str) -> HttpResponse:
 def account_provider_unlink(request: HttpRequest, account_id: int) -> HttpResponse:
     person = person_of(request)
     services.unlink_account(person=person, account_id=account_id, actor=person)
-    messages.success(request, _now("The accounts are separated."))
+    messages.success(request, _now("The accounts are unlinked."))
     return redirect("account")
 
 
@@ -244,5 +244,5 @@ def person_provider_link(request: HttpRequest, username: str) -> HttpResponse:
 @act_required(MANAGE_SIGN_INS)
 def person_provider_unlink(request: HttpRequest, username: str, account_id: int) -> HttpResponse:
     services.unlink_account(person=get_person(username), account_id=account_id, actor=person_of(request))
-    messages.success(request, _now("The accounts are separated."))
+    messages.success(request, _now("The accounts are unlinked."))
     return redirect("person", username)

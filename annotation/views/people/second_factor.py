@@ -70,7 +70,7 @@ class ConfirmForm(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
     )
     code = forms.CharField(
-        label=_("Code of the app, or a recovery code"),
+        label=_("Code from the app, or a recovery code"),
         required=False,
         max_length=20,
         widget=forms.TextInput(attrs=CODE_ATTRIBUTES),
@@ -103,7 +103,7 @@ class ConfirmForm(forms.Form):
         except AssayError as error:
             raise ValidationError(error_text(error)) from error
         if not is_right:
-            raise ValidationError(_("The code is wrong, or was used already."))
+            raise ValidationError(_("The code is wrong, or was already used."))
         return code
 
 
@@ -270,7 +270,7 @@ class FactorForm(forms.Form):
     """The code at the sign-in; with allauth's interface."""
 
     code = forms.CharField(
-        label=_("Code of the app, or a recovery code"),
+        label=_("Code from the app, or a recovery code"),
         max_length=20,
         widget=forms.TextInput(attrs=CODE_ATTRIBUTES | {"autofocus": True}),
     )
@@ -287,7 +287,7 @@ class FactorForm(forms.Form):
         except AssayError as error:
             raise ValidationError(error_text(error), code=error.code) from error
         if not is_right:
-            raise ValidationError(_("The code is wrong, or was used already."))
+            raise ValidationError(_("The code is wrong, or was already used."))
         return code
 
     def save(self) -> None:

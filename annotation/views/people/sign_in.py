@@ -35,7 +35,7 @@ class SignInForm(LoginForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         name, password = self.fields["login"], self.fields["password"]
-        name.label, password.label = _("Name to sign in with"), _("Password")
+        name.label, password.label = _("User name"), _("Password")
         name.widget.attrs = {"autocomplete": "username", "autocapitalize": "none", "autofocus": True}
         password.widget.attrs = {"autocomplete": "current-password"}
         password.help_text = ""
