@@ -92,7 +92,7 @@ def test_by_the_company_with_a_second_factor(
     page.goto("/sign-in/")
     assert violations(page) == []
     sign_in_at_company(page)
-    expect(page.get_by_text("One of your roles demands a second factor")).to_be_visible()
+    expect(page.get_by_text("One of your roles requires a second factor")).to_be_visible()
     assert violations(page) == []
     secret = add_app(page)
     page.get_by_role("link", name="I have stored them").click()

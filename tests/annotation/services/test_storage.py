@@ -146,7 +146,7 @@ def test_an_upload_that_was_changed_in_the_bucket_is_refused(store: Bucket, host
     received = upload(he)
     store.change(f"uploads/{received.path}", PROMPTS.replace(b"Is", b"As"))
     second = hosts.be("second")
-    with pytest.raises(Conflict, match="not the one that was put there"):
+    with pytest.raises(Conflict, match="not the one that was written"):
         find_upload_file(received)
     assert files_of(second) == []
 
@@ -312,7 +312,7 @@ def test_changed_weights_are_refused(scorer: Scorer, store: Bucket, hosts: Hosts
     name = f"{scorer.stored_name}/scorer.json"
     store.change(name, store.read(name) + b" ")
     second = hosts.be("second")
-    with pytest.raises(Conflict, match="not the one that was put there"):
+    with pytest.raises(Conflict, match="not the one that was written"):
         find_weights(scorer)
     assert files_of(second) == []
     assert check_scorers().state.value == "fault"

@@ -459,8 +459,8 @@ def test_the_page_of_who_mistypes_is_no_oracle_of_passwords(directory: Directory
     settings.LOCAL_PASSWORDS = False
     right = Client().post(reverse("login"), {"username": "lin", "password": "lin-password"})
     wrong = Client().post(reverse("login"), {"username": "lin", "password": "wrong-guess"})
-    assert "Passwords are switched off here" in right.content.decode()
-    assert "Passwords are switched off here" in wrong.content.decode()
+    assert "Passwords are off on this site" in right.content.decode()
+    assert "Passwords are off on this site" in wrong.content.decode()
 
 
 def test_an_admin_gets_in_by_the_command_alone_and_not_for_long(directory: Directory, settings: Any):

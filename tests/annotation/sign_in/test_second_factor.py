@@ -201,7 +201,7 @@ def test_who_must_have_one_sees_nothing_else_until_they_have(ma: Person, setting
     for page in ("home", "account", "people"):
         assert client.get(reverse(page))["Location"] == reverse("second-factor")
     assert client.get("/api/v1/batches/").status_code == 403
-    assert "demands a second factor" in client.get(reverse("second-factor")).content.decode()
+    assert "requires a second factor" in client.get(reverse("second-factor")).content.decode()
     add_app(client)
     assert client.get(reverse("account")).status_code == 200
     assert AuditEvent.objects.filter(verb="demand_factor", target="person:ma").count() == 1

@@ -116,7 +116,7 @@ def test_so_many_mails_to_addresses_and_no_more(host: MailHost, lin: Person) -> 
         sent = {"address": f"victim{place}@example.org", "password": PRESENT}
         answer = client.post("/account/mail/address/", sent)
     assert answer.status_code == 422
-    assert "Too many mails within an hour" in answer.content.decode()
+    assert "Too many mails in an hour" in answer.content.decode()
     assert OutgoingMail.objects.count() == 5
 
 
@@ -291,7 +291,7 @@ def test_so_many_invitations_a_day_by_mail(host: MailHost, ma: Person, settings:
     assert Invitation.objects.count() == 2
     answer = invite_by(client, "c@example.org")
     assert answer.status_code == 422
-    assert "Too many mails within a day" in answer.content.decode()
+    assert "Too many mails in a day" in answer.content.decode()
 
 
 # For operators.

@@ -222,7 +222,7 @@ def test_whoever_judges_blind_sees_no_message_of_labels(batch: Batch, ma: Person
     readable, blind = sign_in(ma).get(address).content.decode(), sign_in(lin).get(address).content.decode()
     assert (readable.count("task:"), blind.count("task:")) == (2, 0)
     assert f"webhook:{endpoint.pk}" in blind
-    assert "You judge in a batch that is not closed" in blind
+    assert "You work in a batch that is not closed" in blind
     message = reverse("webhook-message", args=[endpoint.pk, delivery.pk])
     assert (sign_in(ma).get(message).status_code, sign_in(lin).get(message).status_code) == (200, 404)
     assert sign_in(lin).get(reverse("webhook-message", args=[endpoint.pk, test.pk])).status_code == 200
