@@ -125,6 +125,9 @@ def test_words_are_marked_exactly_and_the_source_is_a_key_away(
     assert violations(page) == []
     press(page, "m")
     assert violations(page) == []
+    page.evaluate("document.documentElement.lang = document.querySelector('[data-turn]').lang = 'zh-hans'")
+    code = page.locator("[data-view=rendered] pre code").first
+    assert "monospace" in code.evaluate("(code) => getComputedStyle(code).fontFamily"), "in Chinese, too"
     chips(page).get_by_role("button").first.click()
     assert page.evaluate("String(getSelection())") == "Say no, polite"
     page.evaluate(
