@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -48,7 +49,7 @@ def sum_presses(events: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     spans = _read_spans([event for event in events if (event.get("pid"), event.get("tid")) == thread])
     windows = [
         (float(first["ts"]), float(second["ts"]))
-        for first, second in zip(marks, marks[1:], strict=False)
+        for first, second in pairwise(marks)
         if (first["name"], second["name"]) == (PRESSED, SHOWN)
     ]
     own = _take_out_inner(spans)
