@@ -100,6 +100,11 @@ def test_the_stylesheet_is_found_joined() -> None:
     assert STYLESHEET in [path for finder in finders.get_finders() for path, _storage in finder.list([])]
 
 
+def test_no_selector_looks_into_the_whole_of_a_work_page() -> None:
+    """Each key would restyle every div, kbd and th of the page, those of a long text among them."""
+    assert not re.findall(r"(?:\bbody|\.work|\.adjudicate)(?![\w-])[^\s,{>+~]*:has\([^{]*", CSS)
+
+
 def test_the_stylesheet_uses_no_token_that_it_does_not_set() -> None:
     used = set(re.findall(r"var\((--[\w-]+)", CSS))
     assert used - set(re.findall(r"(--[\w-]+):", CSS)) == set()

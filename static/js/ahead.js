@@ -54,7 +54,8 @@ const ahead = (() => {
   function read(text) {
     const template = document.createElement("template");
     template.innerHTML = text;
-    const parts = template.content;
+    const parts = document.createDocumentFragment();
+    parts.append(template.content); // its elements become this document's now, and not when they are shown
     const said = parts.querySelector("hx-partial");
     const progress = [...parts.children].find((part) => part.matches("[data-progress]"));
     said?.remove();

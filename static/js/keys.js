@@ -148,6 +148,7 @@ const keys = (() => {
     const guide = document.querySelector("aside#guide");
     if (!guide) return;
     guide.hidden = hidden;
+    guide.closest(".work")?.toggleAttribute("data-guide-hidden", hidden);
     for (const toggle of document.querySelectorAll("[data-guide-toggle]")) toggle.ariaExpanded = String(!hidden);
   }
 

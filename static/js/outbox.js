@@ -44,7 +44,7 @@ const outbox = (() => {
     letters.push({ ...letter, ...note().dataset, at: Date.now() });
     keep.put(place(letter), JSON.stringify(letters.at(-1)));
     setTimeout(show, SLOW);
-    pump();
+    setTimeout(pump); // the next item first
   }
 
   // Runs what must not overtake what was sent: at once, or when all of it has arrived.

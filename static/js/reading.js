@@ -59,8 +59,9 @@ const reading = (() => {
     due = true;
     requestAnimationFrame(() => setTimeout(() => { // after the frame that shows the text
       due = false;
-      const work = pane?.closest(".work");
-      if (work) work.dataset.whole = ""; // places are exact once all of it is laid out
+      if (!pane) return;
+      pane.dataset.whole = ""; // places are exact once all of it is laid out
+      for (const last of unread.keys()) ends.observe(last);
       draw();
     }));
   }
@@ -82,7 +83,6 @@ const reading = (() => {
       const last = document.createElement("div");
       part.append(last);
       unread.set(last, part);
-      ends.observe(last);
     }
   }
 

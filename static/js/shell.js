@@ -101,8 +101,9 @@ const shell = (() => {
 
   // A POST of a script's own, answered as htmx is.
   function post(url, body = new URLSearchParams(), more = {}) {
-    if (token()) body.set("csrfmiddlewaretoken", token());
-    const headers = { "HX-Request": "true", "X-CSRFToken": token() || "" };
+    const current = token(); // a cookie is asked of another process: once
+    if (current) body.set("csrfmiddlewaretoken", current);
+    const headers = { "HX-Request": "true", "X-CSRFToken": current || "" };
     return fetch(url, { method: "POST", body, headers, ...more });
   }
 

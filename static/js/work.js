@@ -51,6 +51,7 @@
     if (!note) return;
     const text = sending && number ? note.dataset[why].replace("{n}", number) : "";
     if (note.textContent !== text) note.textContent = text;
+    article()?.toggleAttribute("data-waiting", Boolean(text));
   }
 
   // Whether an answer that brings a page may take the place of what is on the screen.

@@ -101,6 +101,26 @@ def test_the_bar_beside_a_long_text_has_its_marks(sign_in: SignIn, lin: Person, 
     expect(bar.locator("div").first).to_be_hidden()  # of a short text all is in sight
 
 
+def test_what_is_out_of_sight_of_any_item_is_laid_out_after_its_first_frame(
+    sign_in: SignIn, lin: Person, guideline: Guideline
+) -> None:
+    batch_of([LONG, write_answer(6000, 1), SHORT], [lin], guideline)
+    page = sign_in(lin)
+    with page.expect_response("**/ahead/"):
+        page.goto("/work/")
+    page.evaluate(
+        """() => {
+          window.atFirst = [];
+          const last = () => document.querySelector("[data-view=rendered] > :last-child");
+          document.addEventListener("assay:item", () => atFirst.push(getComputedStyle(last()).contentVisibility));
+        }"""
+    )
+    answer(page, "3", "Enter")
+    assert page.evaluate("atFirst[0]") == "auto"
+    last = page.locator("[data-view=rendered] > :last-child").last
+    expect(last).to_have_css("content-visibility", "visible")
+
+
 def test_a_batch_may_ask_for_reading_to_the_end(sign_in: SignIn, lin: Person, guideline: Guideline) -> None:
     batch = batch_of([LONG, SHORT], [lin], guideline)
     Batch.objects.filter(pk=batch.pk).update(read_to_end=True)

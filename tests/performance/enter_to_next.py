@@ -3,7 +3,8 @@
     python -m tests.performance.enter_to_next --database postgres://HOST/NAME
 
 The page measures itself. Without a pause between two items (``--think 0``) the person outruns the item ahead and
-waits for the server's answer. It also tells what the page weighs, as it came over the wire.
+waits for the server's answer. It also tells what the page weighs, as it came over the wire. ``--trace`` adds what the
+page works on meanwhile: milliseconds of the processor, which a busy machine does not change as it does the clock.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
+from tests.performance import press_traces
 from tests.performance.annotate_loop import world
 from tests.performance.annotate_loop.server import Server
 
@@ -28,11 +30,15 @@ WATCH = """() => {
   addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     pressed = performance.now();
+    performance.mark("pressed");
     before = document.querySelector("form[data-item]");
     requestAnimationFrame(function look() {
       const now = document.querySelector("form[data-item]");
       if (!now || now === before || now.getAttribute("aria-busy")) return requestAnimationFrame(look);
-      setTimeout(() => times.push(performance.now() - pressed));
+      setTimeout(() => {
+        performance.mark("shown");
+        times.push(performance.now() - pressed);
+      });
     });
   }, true);
 }"""
@@ -53,6 +59,9 @@ def arguments() -> argparse.Namespace:
         default=0,
         metavar="CHARACTERS",
         help="answers in Markdown of so many characters",
+    )
+    parser.add_argument(
+        "--trace", action="store_true", help="also the page's processor time, by kind of work"
     )
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
     return parser.parse_args()
@@ -76,7 +85,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         )
         world.collect_static()
         with Server(workers=2, threads=8, log=folder / "server.log") as server:
-            times, weight = _annotate(options, f"http://127.0.0.1:{server.port}", people[0].session)
+            times, weight, work = _annotate(options, f"http://127.0.0.1:{server.port}", people[0].session)
         from annotation.models import Annotation
 
         cuts = quantiles(times, n=100)
@@ -89,10 +98,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             "annotations": Annotation.objects.count(),
             "milliseconds": {"p50": cuts[49], "p95": cuts[94], "longest": max(times)},
             "bytes": weight,
+            "work": work,
         }
 
 
-def _annotate(options: argparse.Namespace, address: str, session: str) -> tuple[list[float], dict[str, Any]]:
+def _annotate(
+    options: argparse.Namespace, address: str, session: str
+) -> tuple[list[float], dict[str, Any], dict[str, dict[str, float]]]:
     from django.conf import settings
     from playwright.sync_api import sync_playwright
 
@@ -104,17 +116,20 @@ def _annotate(options: argparse.Namespace, address: str, session: str) -> tuple[
         page = context.new_page()
         weight = weigh_page(page)
         page.evaluate(WATCH)
+        if options.trace:
+            browser.start_tracing(page=page, categories=press_traces.CATEGORIES)
         for done in range(1, options.items + 1):
             page.wait_for_timeout(options.think * 1000)
             page.keyboard.press("1")
             page.keyboard.press("Enter")
             page.wait_for_function("(done) => times.length === done", arg=done)
         times: list[float] = page.evaluate("times")
+        traced = json.loads(browser.stop_tracing())["traceEvents"] if options.trace else []
         page.wait_for_function(
             "() => Object.keys(localStorage).every((key) => !key.startsWith('assay-outbox'))"
         )
         browser.close()
-    return times, weight
+    return times, weight, press_traces.sum_presses(traced) if traced else {}
 
 
 def weigh_page(page: Any) -> dict[str, Any]:
@@ -157,6 +172,10 @@ def main() -> None:
         f"Enter to the next item, {figures['items']} times: median {times['p50']:.1f} ms, "
         f"p95 {times['p95']:.1f} ms, longest {times['longest']:.1f} ms; {figures['annotations']} annotations stored"
     )
+    for phase, kinds in figures["work"].items():
+        print(
+            f"work of the page {phase}, ms: {', '.join(f'{kind} {time:.1f}' for kind, time in kinds.items())}"
+        )
     print(f"the page loads {weight['all']:,} bytes: {weight['loaded']}")
     own = weight["own scripts, uncompressed"]
     print(f"its own scripts, uncompressed: {sum(own.values()):,} bytes: {own}")
