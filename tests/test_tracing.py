@@ -220,11 +220,9 @@ def test_a_request_its_statements_and_the_job_that_it_queued_are_one_trace_witho
     lines = [json.loads(line) for line in worker_log.read_text().splitlines() if line.startswith("{")]
     assert {line["trace_id"] for line in lines if line.get("job") == job["id"]} == {ran.trace.hex()}
     # Nobody's data.
-    everything = b"".join(message.SerializeToString() for message in receiver.messages).decode(
-        errors="replace"
-    )
+    content = b"".join(message.SerializeToString() for message in receiver.messages).decode(errors="replace")
     for private in (PERSON, DISPLAY_NAME, WORDS, "of-somebody", token, "127.0.0.1", "/sign-in/", "p1'"):
-        assert private not in everything, private
+        assert private not in content, private
     assert receiver.list_keys() <= ATTRIBUTES
 
 

@@ -22,7 +22,7 @@ class SpanKind(StrEnum):
     CLIENT = "client"
 
 
-class Span(Protocol):
+class TraceSpan(Protocol):
     def rename(self, name: str) -> None: ...
 
     def set_attributes(self, attributes: Attributes) -> None: ...
@@ -34,7 +34,7 @@ class Span(Protocol):
 class Tracer(Protocol):
     def open_span(
         self, name: str, kind: SpanKind, attributes: Attributes, parent: str
-    ) -> AbstractContextManager[Span]: ...
+    ) -> AbstractContextManager[TraceSpan]: ...
 
     def read_parent(self) -> str: ...
 
@@ -52,7 +52,7 @@ class _NoSpan:
         pass
 
 
-_NO_SPAN = nullcontext[Span](_NoSpan())
+_NO_SPAN = nullcontext[TraceSpan](_NoSpan())
 _tracer: Tracer | None = None
 
 
@@ -64,7 +64,7 @@ def set_tracer(tracer: Tracer | None) -> None:
 
 def open_span(
     name: str, kind: SpanKind, attributes: Attributes | None = None, *, parent: str = ""
-) -> AbstractContextManager[Span]:
+) -> AbstractContextManager[TraceSpan]:
     """A part of the span that is open, or of ``parent``, as ``get_trace_parent`` named it, perhaps in another process.
     An exception that passes through marks it as failed, by its class alone.
     """

@@ -40,7 +40,7 @@ from annotation.core.log_context import log_job
 from annotation.core.log_lines import gather_lines
 from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.core.study_scope import get_study_scope, limit_to_studies
-from annotation.core.tracing import Attributes, Span, SpanKind, get_trace_parent, open_span
+from annotation.core.tracing import Attributes, SpanKind, TraceSpan, get_trace_parent, open_span
 from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Job, Person, Study
 from annotation.selectors.jobs import DEAD, is_silent
@@ -196,7 +196,7 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
     return ended
 
 
-def _open_span(job: Job) -> AbstractContextManager[Span]:
+def _open_span(job: Job) -> AbstractContextManager[TraceSpan]:
     attributes: Attributes = {
         "assay.job.id": job.pk,
         "assay.job.kind": job.kind,

@@ -15,7 +15,7 @@ from django.http.response import HttpResponseBase
 
 from annotation.core.log_context import log_request
 from annotation.core.request_origin import RequestOrigin, set_request_origin
-from annotation.core.tracing import Span, SpanKind, open_span
+from annotation.core.tracing import SpanKind, TraceSpan, open_span
 from annotation.services.people.sign_ins import client_address
 from config.operations.health import EARLY_VIEWS
 from config.operations.metrics import METHODS, OTHER, find_route, observe_request
@@ -53,7 +53,7 @@ class RequestMiddleware:
         return response
 
 
-def describe_request(span: Span, request: HttpRequest, response: HttpResponseBase) -> None:
+def describe_request(span: TraceSpan, request: HttpRequest, response: HttpResponseBase) -> None:
     """By the name of its route, as in the metrics; never by its address."""
     method = request.method if request.method in METHODS else OTHER
     route = find_route(request) or OTHER

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from annotation.core.tracing import Attributes, Span, SpanKind, get_trace_parent, open_span, set_tracer
+from annotation.core.tracing import Attributes, SpanKind, TraceSpan, get_trace_parent, open_span, set_tracer
 from annotation.core.version import code_version
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ class OpenTelemetryTracer:
         self._propagator = TraceContextTextMapPropagator()
 
     @contextmanager
-    def open_span(self, name: str, kind: SpanKind, attributes: Attributes, parent: str) -> Iterator[Span]:
+    def open_span(
+        self, name: str, kind: SpanKind, attributes: Attributes, parent: str
+    ) -> Iterator[TraceSpan]:
         parts = _parts.get()
         if kind == SpanKind.CLIENT and parts is not None and not parts.take():
             yield OpenTelemetrySpan(self._trace.INVALID_SPAN)
@@ -235,7 +237,7 @@ def _connect_tasks() -> None:
     """What beat has done: the sweep and the like."""
     from celery.signals import task_postrun, task_prerun
 
-    spans: dict[str, tuple[AbstractContextManager[Span], Span]] = {}
+    spans: dict[str, tuple[AbstractContextManager[TraceSpan], TraceSpan]] = {}
 
     def begin(task_id: str, task: Any, **_: Any) -> None:
         if task.name != JOB_TASK:

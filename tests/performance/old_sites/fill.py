@@ -95,17 +95,17 @@ def main(annotations: int, facts: Path) -> None:
 def import_tenth() -> None:
     with connection.cursor() as cursor:
         cursor.execute(IMPORTED, [FILE])
-        taken = cursor.rowcount
-    options, told = {"batch": BATCH}, {"sha256": FILE, "taken": taken}
+        number = cursor.rowcount
+    options, event = {"batch": BATCH}, {"sha256": FILE, "taken": number}
     Import.objects.create(
         kind="annotations",
         format="jsonl",
         file_name="labels.jsonl",
         sha256=FILE,
         options=options,
-        report={"taken": taken},
+        report={"taken": number},
     )
-    AuditEvent.objects.create(verb="import_annotations", target=f"batch:{BATCH}", data=told)
+    AuditEvent.objects.create(verb="import_annotations", target=f"batch:{BATCH}", data=event)
 
 
 def make_open_batch(guideline: Any, people: dict[str, Person]) -> None:
