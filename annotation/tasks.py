@@ -14,6 +14,7 @@ from annotation.services.batches import batches, collection, monitoring
 from annotation.services.exports import downloads
 from annotation.services.imports import uploads
 from annotation.services.mail import outbox, reminders, sending
+from annotation.services.people import provider_sweep
 from annotation.services.upkeep import remains
 from annotation.services.upkeep.clean_up import clean_up, register_cleaner
 from annotation.services.webhooks import sending as webhook_sending
@@ -39,6 +40,11 @@ def watch_batches() -> None:
 @shared_task(name="annotation.queue_webhooks")
 def queue_webhooks() -> None:
     webhook_sending.queue_sending()
+
+
+@shared_task(name="annotation.check_providers")
+def check_providers() -> None:
+    provider_sweep.check_providers()
 
 
 @shared_task(name="annotation.clean_up")

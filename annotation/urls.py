@@ -192,6 +192,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
         invitations.invitation_revoke,
         name="invitation-revoke",
     ),
+    path(
+        "people/-/invitations/<int:invitation_id>/resend/",
+        invitations.invitation_resend,
+        name="invitation-resend",
+    ),
     path("join/<str:secret>/", invitations.join, name="join"),
     path("set-up/<str:secret>/", invitations.set_up, name="set-up"),
     path("people/<name:username>/", people.person, name="person"),

@@ -13,6 +13,8 @@ from celery.signals import (
     beat_init,
     celeryd_init,
     setup_logging,
+    worker_process_init,
+    worker_process_shutdown,
     worker_ready,
     worker_shutdown,
     worker_shutting_down,
@@ -53,6 +55,29 @@ def _report_errors(**_: Any) -> None:
     from config.operations.sentry import start_sentry
 
     start_sentry()
+
+
+@worker_process_init.connect
+def _trace_tasks(**_: Any) -> None:
+    """In each process that runs jobs: after it was forked."""
+    from config.operations.tracing import WORKER, start_tracing
+
+    start_tracing(WORKER)
+
+
+@beat_init.connect
+def _trace_beat(**_: Any) -> None:
+    from config.operations.tracing import BEAT, start_tracing
+
+    start_tracing(BEAT)
+
+
+@worker_process_shutdown.connect
+@worker_shutdown.connect
+def _end_traces(**_: Any) -> None:
+    from config.operations.tracing import stop_tracing
+
+    stop_tracing()
 
 
 @worker_ready.connect

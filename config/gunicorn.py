@@ -45,6 +45,13 @@ def child_exit(_server: Any, worker: Any) -> None:
         mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
 
 
+def worker_exit(_server: Any, _worker: Any) -> None:
+    """In the process that ends."""
+    from config.operations.tracing import stop_tracing
+
+    stop_tracing()
+
+
 def on_exit(_server: Any) -> None:
     if METRICS_FOLDER in os.environ:
         shutil.rmtree(os.environ[METRICS_FOLDER], ignore_errors=True)

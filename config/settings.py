@@ -103,6 +103,13 @@ def read_dsn(text: str) -> str:
     return text
 
 
+def read_collector(text: str) -> str:
+    parts = urlsplit(text)
+    if text and (parts.scheme not in {"http", "https"} or not parts.hostname):
+        raise ValueError("write the address at which a collector takes OTLP over HTTP: http://HOST:4318")
+    return text.rstrip("/")
+
+
 def read_time(text: str) -> time:
     try:
         return time.fromisoformat(text)
@@ -745,6 +752,7 @@ CELERY_BEAT_SCHEDULE = {
             crontab(hour=CLEAN_UP_AT.hour, minute=CLEAN_UP_AT.minute),
             12 * 3600,
         ),
+        *(() if not SIGN_IN_PROVIDERS else (("check-providers", "annotation.check_providers", 300.0, 300),)),
         *(
             ()
             if MAIL_SERVER is None
@@ -761,6 +769,15 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(ASSAY_DATA_DIR / "celerybeat-schedule")
 METRICS_TOKEN = env("ASSAY_METRICS_TOKEN", "", read_secret)
 # Where errors are sent to beside the log (config/operations/sentry.py).
 SENTRY_DSN = env("SENTRY_DSN", "", read_dsn)
+# Where traces are sent to (config/operations/tracing.py): the whole address, or the one below which it lies.
+# The rest of OpenTelemetry's variables its own library reads.
+OTLP_TRACES_URL = env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "", read_collector)
+OTLP_URL = env("OTEL_EXPORTER_OTLP_ENDPOINT", "", read_collector)
+OTLP_PROTOCOL = env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", read_choice("http/protobuf"))
+if OTLP_URL and not OTLP_TRACES_URL:
+    OTLP_TRACES_URL = f"{OTLP_URL}/v1/traces"
+if env("OTEL_SDK_DISABLED", "false", read_bool):
+    OTLP_TRACES_URL = ""
 LOG_FORMAT = env("LOG_FORMAT", "line", read_choice("line", "json"))
 LOG_LEVEL = env("LOG_LEVEL", "INFO", read_choice("DEBUG", "INFO", "WARNING", "ERROR"))
 LOGGING = {

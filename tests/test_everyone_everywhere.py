@@ -338,6 +338,7 @@ MAY: dict[str, frozenset[str]] = {
     "person-leaving": MANAGER,
     "person-erasure": NOBODY,
     "invitations": MANAGER,
+    "invitation-resend": MANAGER,
     "invitation-revoke": MANAGER,
     "set-up": ALL,  # for whom the link is; who is somebody else is told so
     "join": ALL,  # for people without an account; who has one is told so

@@ -14,6 +14,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
+from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from annotation.core.health import CHECKS, CheckState, load_checks, passed, register_check, run_checks
@@ -263,14 +264,23 @@ def test_metrics_are_there_for_the_token_alone(client: Client, settings: Any, ba
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Token {TOKEN}"}):
         assert client.get("/metrics", headers=headers).status_code == 401
     label_next(batch, lin, 1)
-    Job.objects.create(kind="export", state=Job.State.QUEUED)
+    for kind in ("export", "train_scorer", "send_mail"):
+        Job.objects.create(kind=kind, state=Job.State.QUEUED)
+    Job.objects.create(kind="train_scorer", state=Job.State.RUNNING, heartbeat=timezone.now())
+    leave_sign(WORKER, "celery@machine/1", ["housekeeping", "assay"])
     answer = client.get("/metrics", headers={"authorization": f"Bearer {TOKEN}", "host": "10.0.0.7"})
     samples = {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(answer.content.decode())
         for sample in family.samples
     }
-    assert samples["assay_jobs", "export", "queued"] == 1
+    assert samples["assay_jobs", "export", "assay", "queued"] == 1
+    assert samples["assay_jobs", "train_scorer", "train", "queued"] == 1
+    assert samples["assay_jobs", "train_scorer", "train", "running"] == 1
+    assert 0 <= samples["assay_oldest_queued_job_seconds", "send_mail", "housekeeping"] < 60
+    assert 0 <= samples["assay_oldest_heartbeat_seconds", "train_scorer", "train"] < 60
+    workers = {queue: samples["assay_queue_workers", queue] for queue in ("housekeeping", "assay", "train")}
+    assert workers == {"housekeeping": 1, "assay": 1, "train": 0}
     assert samples["assay_submitted_total",] == 1
     assert samples["assay_database_up",] == 1
     assert samples["assay_disk_free_bytes", "data"] > 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from annotation.core.version import VERSION
 from tests.conftest import ROOT
 from tests.installing import HOST, Machine, copy_code, machine, read_steps, start_packaged, why_impossible
 from tests.serving import until
@@ -74,7 +75,7 @@ def test_the_steps_of_the_readme_make_a_site(empty_machine: Machine):
     copy_code(site.disk / "opt" / "assay")
     site.must(read_steps(), inside=False)
 
-    assert site.must("assay --version").startswith("Assay 0.1.0")
+    assert site.must("assay --version").startswith(f"Assay {VERSION}")
     site.must("echo 'a long enough phrase' | assay add_person ma --groups manager --password")
     python = "/opt/assay/.venv/bin/python"
     until(lambda: site.run("curl -ks https://assay.example.org/sign-in/ | grep -q csrf").returncode == 0, 180)

@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
+from datetime import date
 from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
@@ -149,8 +150,11 @@ def test_no_licence_outside_the_list_is_in_a_users_installation(parts: tuple[dic
 def test_the_version_is_one_everywhere_and_needs_no_git(tmp_path: Path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == VERSION
-    (newest, *_older) = re.findall(r"^## (\S+) \(", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    heads = re.findall(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    (newest, when), *older = heads
     assert newest == VERSION
+    assert when == "unreleased" or date.fromisoformat(when)
+    assert all(date.fromisoformat(day) for _version, day in older)
     for command in (
         ["manage.py", "--version"],
         ["manage.py", "version"],
@@ -170,6 +174,16 @@ def test_the_version_is_one_everywhere_and_needs_no_git(tmp_path: Path):
         )
         assert re.fullmatch(rf"Assay {re.escape(VERSION)}\+[0-9a-f]{{7,}}(\.dirty)?\n", with_git)
         assert without == f"Assay {VERSION}\n"
+
+
+def test_what_comes_after_a_release_has_another_version():
+    """A tag is on the one commit that bears its version, of which the changelog says the day (docs/releasing.md)."""
+    command = ["git", "tag", "--list", f"v{VERSION}", "--no-contains", "HEAD"]
+    earlier = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    assert not earlier, f"{VERSION} is released: raise the version for what comes after it"
+    command = ["git", "tag", "--list", f"v{VERSION}", "--points-at", "HEAD"]
+    if subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split():
+        assert f"## {VERSION} (unreleased)" not in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_a_checkout_of_somebody_else_tells_its_commit():

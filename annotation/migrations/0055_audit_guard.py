@@ -2,8 +2,8 @@
 
 Events of before get their address and browser out of their data, where they had them, and their study where it is
 known: of a batch, a dataset, a release or a task, and on a site of one study of whatever is of a study. Block by block
-in small transactions, each of which may be repeated: people can go on working meanwhile. An index keeps others from
-recording for as long as it takes to build, a few seconds for a million events.
+in small transactions, each of which may be repeated: people can go on working meanwhile. On PostgreSQL nobody waits for
+the building of an index, either.
 """
 
 from __future__ import annotations
@@ -67,6 +67,10 @@ UPDATE annotation_auditevent SET study_id = (
 ) WHERE id > %s AND id <= %s AND study_id IS NULL AND target LIKE 'task:%%'
 """,
 )
+IS_VALID_ON_POSTGRESQL = """
+SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+WHERE c.relname = %s AND pg_table_is_visible(c.oid)
+"""
 REFUSE_ON_POSTGRESQL = """
 CREATE OR REPLACE FUNCTION annotation_refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -90,10 +94,23 @@ END
 
 
 class BuildIndex(migrations.AddIndex):
-    """Only where it is not there: a migration that broke off is begun again."""
+    """Only where it is not there: a migration that broke off is begun again. PostgreSQL builds it while others write; what
+    is left of a building that broke off is taken away first.
+    """
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         connection = schema_editor.connection
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute(IS_VALID_ON_POSTGRESQL, [self.index.name])
+                is_valid = cursor.fetchone()
+            if is_valid == (True,):
+                return
+            if is_valid is not None:
+                schema_editor.execute(f'DROP INDEX CONCURRENTLY "{self.index.name}"')
+            model = to_state.apps.get_model(app_label, self.model_name)
+            schema_editor.add_index(model, self.index, concurrently=True)
+            return
         with connection.cursor() as cursor:
             is_there = self.index.name in connection.introspection.get_constraints(cursor, EVENTS)
         if not is_there:

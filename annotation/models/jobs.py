@@ -54,6 +54,9 @@ class Job(Authored):
     log = models.TextField(
         _("log"), blank=True, default="", db_default="", help_text=_("What was logged while it failed.")
     )
+    trace_parent = models.CharField(
+        _("trace"), max_length=55, blank=True, default="", db_default="", help_text=_("Of what queued it.")
+    )
     cancel_requested = models.BooleanField(_("cancel requested"), default=False)
     started_at = models.DateTimeField(_("started"), null=True, blank=True)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)

@@ -31,3 +31,16 @@ def refuse_result_openers(batch: Batch, people: Iterable[Person]) -> None:
         batch=batch.name,
         date=opening.first_at.date().isoformat(),
     )
+
+
+def refuse_erased(people: Iterable[Person]) -> None:
+    """Conflict, naming the first of ``people`` who was erased: that account takes no part in anything any more. As the
+    database has them: they may have been erased since they were read.
+    """
+    erased = Person.objects.filter(pk__in=[person.pk for person in people], erased_at__isnull=False)
+    person = erased.order_by("username").first()
+    if person is not None:
+        raise Conflict(
+            N_("{name} was erased, and takes no part in anything any more; choose somebody else."),
+            name=person.username,
+        )

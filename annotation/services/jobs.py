@@ -20,7 +20,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -40,6 +40,7 @@ from annotation.core.log_context import log_job
 from annotation.core.log_lines import gather_lines
 from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.core.study_scope import get_study_scope, limit_to_studies
+from annotation.core.tracing import Attributes, SpanKind, TraceSpan, get_trace_parent, open_span
 from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Job, Person, Study
 from annotation.selectors.jobs import DEAD, is_silent
@@ -164,6 +165,7 @@ def enqueue(
         title=title,
         created_by=actor,
         depends_on=depends_on,
+        trace_parent=get_trace_parent(),
     )
     if send and (depends_on is None or depends_on.state == Job.State.DONE):
         transaction.on_commit(partial(_send_message, job.pk, job.kind))
@@ -183,12 +185,24 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
     job = _claim_job(job_id)
     if job is None:
         return Job.objects.get(pk=job_id)
-    with log_job(job.pk), gather_lines() as lines:
+    with log_job(job.pk), _open_span(job) as span, gather_lines() as lines:
         ended = _run_claimed(job, watcher)
+        span.set_attributes({"assay.job.state": ended.state})
+        if ended.state == Job.State.FAILED:
+            span.mark_failed(ended.state)
     if ended.state == Job.State.FAILED:
         ended.log = "\n".join(lines)
         wait_for_database(partial(Job.objects.filter(pk=job.pk, state=ended.state).update, log=ended.log))
     return ended
+
+
+def _open_span(job: Job) -> AbstractContextManager[TraceSpan]:
+    attributes: Attributes = {
+        "assay.job.id": job.pk,
+        "assay.job.kind": job.kind,
+        "assay.job.attempt": job.attempt,
+    }
+    return open_span(f"job {job.kind}", SpanKind.CONSUMER, attributes, parent=job.trace_parent)
 
 
 def _run_claimed(job: Job, watcher: Watcher | None) -> Job:

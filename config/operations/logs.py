@@ -12,6 +12,7 @@ from django.utils.functional import SimpleLazyObject, empty
 from annotation.core.log_context import get_logged_job, get_logged_request
 from annotation.core.log_lines import mask_secrets
 from annotation.core.request_origin import get_request_origin
+from annotation.core.tracing import get_trace_id
 
 
 class SecretsFilter(logging.Filter):
@@ -44,18 +45,21 @@ class JsonFormatter(logging.Formatter):
 def describe_context() -> dict[str, Any]:
     """The request and the job that this thread is at; asks neither the database nor the session."""
     request, job = get_logged_request(), get_logged_job()
-    if request is None:
-        return {} if job is None else {"job": job}
+    context: dict[str, Any] = {"job": job, "trace_id": get_trace_id()}
+    if request is not None:
+        context = {**_describe_request(request), **context}
+    return {name: value for name, value in context.items() if value is not None}
+
+
+def _describe_request(request: Any) -> dict[str, Any]:
     match = getattr(request, "resolver_match", None)
-    context = {
+    return {
         "request_id": getattr(request, "request_id", None),
         "person": _find_person_id(request),
         "address": get_request_origin().address,
         "route": None if match is None else match.view_name,
         "method": request.method,
-        "job": job,
     }
-    return {name: value for name, value in context.items() if value is not None}
 
 
 def _find_person_id(request: Any) -> int | None:

@@ -38,6 +38,7 @@ from annotation.selectors.operations.load import (
     count_work_done,
     list_job_load,
 )
+from annotation.selectors.operations.queues import get_queue, list_takers
 from annotation.selectors.operations.signs import list_signs
 from annotation.selectors.webhooks.endpoints import measure_load
 
@@ -100,13 +101,24 @@ class _Gauges(Collector):
 
     def _read_database(self) -> Iterator[Metric]:
         load = list_job_load()
-        jobs = {(line.kind, line.state): line.number for line in load}
-        yield _gauge("assay_jobs", "Jobs that wait or run.", jobs, "kind", "state")
-        waiting = {(line.kind,): line.oldest_seconds for line in load if line.state == Job.State.QUEUED}
-        yield _gauge("assay_oldest_queued_job_seconds", "Age of the oldest job that waits.", waiting, "kind")
-        beats = {(line.kind,): line.oldest_seconds for line in load if line.state == Job.State.RUNNING}
+        jobs = {(line.kind, get_queue(line.kind), line.state): line.number for line in load}
+        yield _gauge("assay_jobs", "Jobs that wait or run.", jobs, "kind", "queue", "state")
+        ages_by_state: dict[str, dict[tuple[str, str], float]] = {Job.State.QUEUED: {}, Job.State.RUNNING: {}}
+        for line in load:
+            ages_by_state[line.state][line.kind, get_queue(line.kind)] = line.oldest_seconds
         yield _gauge(
-            "assay_oldest_heartbeat_seconds", "Since the oldest heartbeat of a running job.", beats, "kind"
+            "assay_oldest_queued_job_seconds",
+            "Age of the oldest job that waits.",
+            ages_by_state[Job.State.QUEUED],
+            "kind",
+            "queue",
+        )
+        yield _gauge(
+            "assay_oldest_heartbeat_seconds",
+            "Since the oldest heartbeat of a running job.",
+            ages_by_state[Job.State.RUNNING],
+            "kind",
+            "queue",
         )
         finished = CounterMetricFamily(
             "assay_jobs_finished", "Jobs that are over, by how they ended.", labels=["state"]
@@ -130,7 +142,8 @@ class _Gauges(Collector):
             yield CounterMetricFamily(f"assay_{name}", f"Work {name}, in all batches.", value=number)
         if is_mail_on():
             yield from self._read_mail()
-        signs = [*list_signs(BEAT), *list_signs(WORKER)]
+        workers = list_signs(WORKER)
+        signs = [*list_signs(BEAT), *workers]
         ages = {
             kind: min((s.seconds for s in signs if s.kind == kind), default=None) for kind in (BEAT, WORKER)
         }
@@ -141,8 +154,12 @@ class _Gauges(Collector):
             ages_by_kind,
             "process",
         )
-        alive = sum(not sign.is_stale for sign in signs if sign.kind == WORKER)
+        alive = sum(not sign.is_stale for sign in workers)
         yield _gauge("assay_workers", "Workers that were heard of within a minute.", {(): alive})
+        takers = {
+            (queue.name,): len(list_takers(queue.name, workers)) for queue in settings.CELERY_TASK_QUEUES
+        }
+        yield _gauge("assay_queue_workers", "Those of them that take from the queue.", takers, "queue")
 
     def _read_mail(self) -> Iterator[Metric]:
         load = measure_mail_load()

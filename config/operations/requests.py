@@ -15,9 +15,10 @@ from django.http.response import HttpResponseBase
 
 from annotation.core.log_context import log_request
 from annotation.core.request_origin import RequestOrigin, set_request_origin
+from annotation.core.tracing import SpanKind, TraceSpan, open_span
 from annotation.services.people.sign_ins import client_address
 from config.operations.health import EARLY_VIEWS
-from config.operations.metrics import observe_request
+from config.operations.metrics import METHODS, OTHER, find_route, observe_request
 
 HEADER = "X-Request-ID"
 WELL_FORMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
@@ -38,11 +39,35 @@ class RequestMiddleware:
         origin = RequestOrigin(client_address(request), request.headers.get("User-Agent", ""))
         with log_request(request), set_request_origin(origin):
             view = EARLY_VIEWS.get(request.path_info)
-            response = self.get_response(request) if view is None else view(request)
+            response = self._trace(request) if view is None else view(request)
         response.headers[HEADER] = request_id
         if self.is_measured and view is None:
             observe_request(request, response, time.perf_counter() - start)
         return response
+
+    def _trace(self, request: HttpRequest) -> HttpResponseBase:
+        """A client's own trace is not taken up: it could choose what is recorded."""
+        with open_span("request", SpanKind.SERVER) as span:
+            response = self.get_response(request)
+            describe_request(span, request, response)
+        return response
+
+
+def describe_request(span: TraceSpan, request: HttpRequest, response: HttpResponseBase) -> None:
+    """By the name of its route, as in the metrics; never by its address."""
+    method = request.method if request.method in METHODS else OTHER
+    route = find_route(request) or OTHER
+    span.rename(f"{method} {route}")
+    span.set_attributes(
+        {
+            "http.request.method": method,
+            "http.route": route,
+            "http.response.status_code": response.status_code,
+            "assay.request_id": request.request_id,  # type: ignore[attr-defined]
+        }
+    )
+    if response.status_code >= 500:
+        span.mark_failed(str(response.status_code))
 
 
 def choose_request_id(request: HttpRequest) -> str:

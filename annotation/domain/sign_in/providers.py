@@ -57,6 +57,7 @@ class Provider(BaseModel):
     makes_people: bool = True
     second_factor: Literal["assay", "provider"] = "assay"
     owns_roles: bool = False
+    roles_last_days: int = Field(default=0, ge=0, le=366)
     roles: tuple[RoleRule, ...] = ()
 
     def get_title(self, language: str) -> str:
@@ -82,6 +83,7 @@ class OidcProvider(Provider):
     userinfo: bool = False
     check_seconds: int = Field(default=60, ge=5, le=86_400)
     outage_minutes: int = Field(default=15, ge=0, le=1440)
+    idle_check_minutes: int = Field(default=60, ge=0, le=1440)
 
     @field_validator("issuer")
     @classmethod

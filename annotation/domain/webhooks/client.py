@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -56,7 +57,7 @@ class WebhookAnswer:
 def run_requests(requests: Coroutine[Any, Any, T]) -> T:
     """Wait for them in a thread of their own, since the caller's may run a loop already."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, requests).result()
+        return pool.submit(copy_context().run, asyncio.run, requests).result()
 
 
 def build_context() -> ssl.SSLContext:

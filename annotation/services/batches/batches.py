@@ -49,6 +49,7 @@ from annotation.selectors.batches.plan import has_other_units, list_topics
 from annotation.selectors.counts import count_tasks
 from annotation.selectors.people import count_invited_annotators
 from annotation.services import jobs
+from annotation.services.access import refuse_erased
 from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import (
     Planner,
@@ -184,6 +185,8 @@ def add_members(
     people: Iterable[Person],
     shares: Mapping[Person, AnnotatorShare] = {},  # read only
 ) -> None:
+    people = list(people)
+    refuse_erased(people)
     for person in people:
         fields: dict[str, object] = {"active": True, "cursor": Membership.START}
         if person in shares and role == Membership.Role.ANNOTATOR:

@@ -30,7 +30,7 @@ from annotation.models import (
 )
 from annotation.selectors.access import lock_people
 from annotation.selectors.assignments.availability import list_ruled_out_strata
-from annotation.services.access import refuse_result_openers
+from annotation.services.access import refuse_erased, refuse_result_openers
 from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import plan_orphaned_tasks, replan_member
 from annotation.services.audit import record
@@ -82,6 +82,7 @@ def set_member_active(
         return 0
     _refuse_closed(batch)
     if active:
+        refuse_erased([person])
         refuse_result_openers(batch, [person])
     membership.active, membership.cursor = active, Membership.START
     membership.save(update_fields=["active", "cursor"])

@@ -31,6 +31,7 @@ from annotation.selectors.imports import (
     read_response_texts,
 )
 from annotation.selectors.slates import read_sources
+from annotation.services.access import refuse_erased
 from annotation.services.imports.run import ImportReport, Intake
 from annotation.services.people.people import add_person
 
@@ -293,6 +294,7 @@ class Members:
     def _get_or_make_person(self, name: str) -> Person:
         person = Person.objects.filter(username=name).first()
         if person is not None:
+            refuse_erased([person])
             self._refuse_worker(person)
             return person
         if not self._may_make:

@@ -78,6 +78,25 @@ def post_mail(
     return mail
 
 
+def requeue_mail(mail: OutgoingMail, *, expires_at: datetime) -> bool:
+    """Have a mail that was given up sent after all, as if it were new; False where it was not, or no mail is sent."""
+    if not is_mail_on():
+        return False
+    now = timezone.now()
+    changed = OutgoingMail.objects.filter(pk=mail.pk, state=State.FAILED).update(
+        state=State.WAITING,
+        due_at=now,
+        expires_at=min(expires_at, now + LIFETIMES[MailKind(mail.kind)]),
+        attempts=0,
+        ended_at=None,
+        error="",
+        job=None,
+        job_attempt=None,
+    )
+    transaction.on_commit(wake_sender, robust=True)
+    return bool(changed)
+
+
 def wake_sender() -> None:
     """Make the job that sends what is due, unless it is there. Called after each mail, and by beat."""
     now = timezone.now()

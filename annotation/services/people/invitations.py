@@ -20,11 +20,11 @@ from annotation.core.study_scope import build_study_filter, limit_to_studies
 from annotation.domain.mail.mail import MailKind, check_address
 from annotation.domain.verbs import AnnotationVerb
 from annotation.models import Batch, Invitation, Membership, Person
-from annotation.selectors.mail.mail import get_mail_language, is_mail_on
+from annotation.selectors.mail.mail import get_mail_language, is_mail_on, list_invitation_mails
 from annotation.selectors.people import LinkState, hash_secret, read_link_state
 from annotation.services.audit import record
 from annotation.services.batches.members import join_batch
-from annotation.services.mail.outbox import derive_secret, post_mail
+from annotation.services.mail.outbox import derive_secret, post_mail, requeue_mail
 from annotation.services.people.people import add_member, add_person, language_tags, refuse_unknown_roles
 from annotation.services.studies import find_or_make_study
 
@@ -185,6 +185,21 @@ def revoke_invitation(*, invitation_id: int, actor: Person) -> None:
     invitation.revoked_at = timezone.now()
     invitation.save(update_fields=["revoked_at"])
     record(actor=actor, verb=AnnotationVerb.REVOKE_INVITATION, target=_target(invitation))
+
+
+@transaction.atomic
+def resend_invitation(*, invitation_id: int, actor: Person) -> None:
+    """Send the mail once more that could not be sent, to the same address and with the same link. Conflict where there
+    is none, or the link has ended.
+    """
+    invitation = _lock_invitation(pk=invitation_id, **build_study_filter("study"))
+    state = read_link_state(invitation)
+    if state != LinkState.WAITING:
+        raise Conflict(ENDED[state])
+    mail = list_invitation_mails([invitation]).get(invitation.pk)
+    if mail is None or not requeue_mail(mail, expires_at=invitation.expires_at):
+        raise Conflict(N_("There is no mail of this invitation that could not be sent."))
+    record(actor=actor, verb=AnnotationVerb.SEND_INVITATION, target=_target(invitation))
 
 
 def _lock_waiting(secret: str) -> Invitation:

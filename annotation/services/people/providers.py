@@ -439,6 +439,7 @@ def attach_provider(request: HttpRequest, sociallogin: SocialLogin | None = None
         checked_at=now,
         ends_at=ends_at,
     )
+    SocialAccount.objects.filter(provider=provider.name, uid=login.account.uid).update(last_login=now)
     write_state(
         request,
         method=SignInSession.Method.PROVIDER.value,
@@ -459,29 +460,40 @@ def check_session(request: HttpRequest, person: Person) -> bool:
     provider = find_provider(row.provider) if row else None
     if row is None or not isinstance(provider, OidcProvider):
         return False  # the row was revoked, or the provider is in the document no more
-    if not _claim_check(row):
+    if not claim_check(row):
         return _await_check(request, row, provider)
     try:
-        account = SocialAccount.objects.get(user=person, provider=provider.name, uid=row.subject)
-        held = oidc.unpack_tokens(unseal(row.sealed_token))
-        subject = account.extra_data.get("sub") or row.subject.rsplit(" ", 1)[-1]
-        claims, fresh = oidc.refresh(provider, held, subject=subject)
-    except (oidc.ProviderRefusal, SocialAccount.DoesNotExist, KeyError):
-        _end_by_provider(person, [row], reason="refused")
+        ask_provider(row, person, provider)
+    except REFUSALS:
+        end_by_provider(person, [row], reason="refused")
         return False
     except oidc.ProviderUnavailable:
         return _bear_outage(request, row, provider)
-    account.extra_data = account.extra_data | keep_claims(provider, claims)
-    account.save(update_fields=["extra_data"])
-    apply_groups(person, provider, account.extra_data["groups"])
-    SignInSession.objects.filter(pk=row.pk).update(
-        sealed_token=seal(oidc.pack_tokens(fresh)), checked_at=timezone.now(), check_begun_at=None
-    )
     write_state(request, check_at=int(time.time()) + provider.check_seconds)
     return True
 
 
-def _claim_check(row: SignInSession) -> bool:
+REFUSALS = (oidc.ProviderRefusal, SocialAccount.DoesNotExist, KeyError)
+"""What ``ask_provider`` raises where the provider does not vouch for the person any more."""
+
+
+def ask_provider(row: SignInSession, person: Person, provider: OidcProvider) -> None:
+    """Have the roles follow the groups of now. Call it for a session whose check was claimed. Raises one of REFUSALS,
+    or ProviderUnavailable.
+    """
+    account = SocialAccount.objects.get(user=person, provider=provider.name, uid=row.subject)
+    held = oidc.unpack_tokens(unseal(row.sealed_token))
+    subject = account.extra_data.get("sub") or row.subject.rsplit(" ", 1)[-1]
+    claims, fresh = oidc.refresh(provider, held, subject=subject)
+    account.extra_data = account.extra_data | keep_claims(provider, claims)
+    account.save(update_fields=["extra_data", "last_login"])  # which is set by itself
+    apply_groups(person, provider, account.extra_data["groups"])
+    SignInSession.objects.filter(pk=row.pk).update(
+        sealed_token=seal(oidc.pack_tokens(fresh)), checked_at=timezone.now(), check_begun_at=None
+    )
+
+
+def claim_check(row: SignInSession) -> bool:
     """One request asks at a time: many providers take a refresh token that is used twice for a stolen one."""
     now = timezone.now()
     unclaimed = SignInSession.objects.filter(pk=row.pk, checked_at=row.checked_at)
@@ -507,7 +519,7 @@ def _bear_outage(request: HttpRequest, row: SignInSession, provider: OidcProvide
     SignInSession.objects.filter(pk=row.pk).update(check_begun_at=None)
     checked_at = row.checked_at or row.began_at
     if timezone.now() - checked_at > timedelta(minutes=provider.outage_minutes):
-        _end_by_provider(row.person, [row], reason="unavailable")
+        end_by_provider(row.person, [row], reason="unavailable")
         return False
     logger.warning("the provider %s did not answer when a session was to be checked", provider.name)
     write_state(request, check_at=int(time.time()) + min(provider.check_seconds, 30))
@@ -526,11 +538,11 @@ def end_sessions_of_logout(provider: OidcProvider, claims: Mapping[str, Any]) ->
     for row in rows:
         by_person.setdefault(row.person, []).append(row)
     for person, ended in by_person.items():
-        _end_by_provider(person, ended, reason="logout")
+        end_by_provider(person, ended, reason="logout")
     return sum(map(len, by_person.values()))
 
 
-def _end_by_provider(person: Person, rows: list[SignInSession], *, reason: str) -> None:
+def end_by_provider(person: Person, rows: list[SignInSession], *, reason: str) -> None:
     with transaction.atomic():
         record(
             actor=None,

@@ -23,7 +23,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.core.error_messages import error_text
-from annotation.core.errors import N_, AssayError, Forbidden
+from annotation.core.errors import N_, AssayError, Conflict, Forbidden
 from annotation.core.http import breadcrumbs, build_site_url, build_study_url
 from annotation.domain.permissions import MANAGE_PEOPLE
 from annotation.forms.people.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
@@ -31,7 +31,7 @@ from annotation.models import Invitation, Person, SetupLink, SignInSession
 from annotation.selectors.access import list_visible_studies
 from annotation.selectors.batches import list_unfinished_batches
 from annotation.selectors.datasets import list_prompt_languages
-from annotation.selectors.mail.mail import list_invitation_mails
+from annotation.selectors.mail.mail import is_mail_on, list_invitation_mails
 from annotation.selectors.people import (
     LinkState,
     find_invitation,
@@ -47,6 +47,7 @@ from annotation.services.people.invitations import (
     accept_invitation,
     invite,
     join_study,
+    resend_invitation,
     revoke_invitation,
 )
 from annotation.services.people.second_factor import has_factor
@@ -106,6 +107,7 @@ def invitations(request: HttpRequest) -> HttpResponse:
             | {"left_out": invitation.pk in left_out, "mail": mails.get(invitation.pk)}
             for invitation in page.object_list
         ],
+        "is_mail_on": is_mail_on(),
         "crumbs": breadcrumbs((_("Members"), "people", []), title=_("Invitations")),
     }
     return render(
@@ -135,6 +137,16 @@ def exceeds_mails(request: HttpRequest, form: InvitationForm) -> bool:
 def invitation_revoke(request: HttpRequest, invitation_id: int) -> HttpResponse:
     revoke_invitation(invitation_id=invitation_id, actor=person_of(request))
     messages.success(request, _("The invitation is withdrawn: its link opens nothing any more."))
+    return redirect("invitations")
+
+
+@require_POST
+@act_required(MANAGE_PEOPLE)
+def invitation_resend(request: HttpRequest, invitation_id: int) -> HttpResponse:
+    if is_mail_too_often(request, "mail_invitation", key=str(person_of(request).pk)):
+        raise Conflict(N_("Too many mails within a day: send it tomorrow."))
+    resend_invitation(invitation_id=invitation_id, actor=person_of(request))
+    messages.success(request, _("The invitation is sent again; the list says when it has been."))
     return redirect("invitations")
 
 

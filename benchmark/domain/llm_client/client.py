@@ -22,6 +22,7 @@ import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from annotation.core.errors import N_, AssayError
+from annotation.core.tracing import SpanKind, open_span
 from benchmark.domain.llm_client import keys, protocol, retry
 from benchmark.domain.llm_client.protocol import (
     ChatQuestion,
@@ -76,6 +77,10 @@ class RequestLoop:
         self, endpoint: Endpoint, outcomes: SimpleQueue[Outcome | None], tries: int, patience: float
     ) -> None:
         self._url = keys.check_endpoint(endpoint.url)
+        self._attributes = {
+            "http.request.method": "POST",
+            "server.address": urlsplit(self._url).hostname or "",
+        }
         self._key = keys.find_key(self._url)
         self._endpoint, self._tries, self._patience = endpoint, tries, patience
         # Each question on its way has its own client: a shared one would look through all its connections for each of
@@ -222,13 +227,15 @@ class RequestLoop:
         """Status, headers and body; None for a body that is longer than an answer may be."""
         client = self._idle.pop() if self._idle else self._new_client()
         try:
-            async with client.stream("POST", f"{self._url}/chat/completions", content=body) as response:
-                read = bytearray()
-                async for part in response.aiter_bytes():
-                    read += part
-                    if len(read) > protocol.MAX_ANSWER_BYTES:
-                        return response.status_code, response.headers, None
-                return response.status_code, response.headers, bytes(read)
+            with open_span("POST chat/completions", SpanKind.CLIENT, self._attributes) as span:
+                async with client.stream("POST", f"{self._url}/chat/completions", content=body) as response:
+                    span.set_attributes({"http.response.status_code": response.status_code})
+                    read = bytearray()
+                    async for part in response.aiter_bytes():
+                        read += part
+                        if len(read) > protocol.MAX_ANSWER_BYTES:
+                            return response.status_code, response.headers, None
+                    return response.status_code, response.headers, bytes(read)
         finally:
             self._idle.append(client)
 

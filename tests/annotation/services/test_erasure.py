@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from io import StringIO
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -15,11 +16,13 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.test import Client
 from django.utils import timezone
 
-from annotation.core.errors import AssayError, Conflict
+from annotation.core.errors import AssayError, Conflict, InputError
 from annotation.domain.audit import EventContent
 from annotation.domain.erasure import ErasedPerson
+from annotation.domain.formats import Source
 from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
+    Annotation,
     ApiToken,
     AuditEvent,
     AuditRewrite,
@@ -40,12 +43,14 @@ from annotation.selectors.audit.chain import find_head, verify_trail
 from annotation.services.assignments import claim_next_task
 from annotation.services.audit import record
 from annotation.services.audit.chain import seal_events
+from annotation.services.batches.members import join_batch, set_member_active
+from annotation.services.imports import ImportRequest, import_annotations
 from annotation.services.people.erasure import erase_person
 from annotation.services.people.invitations import invite
 from annotation.services.people.people import activate_person, add_person, set_display_name, set_roles
 from annotation.services.people.setup_links import make_setup_link
 from annotation.services.people.tokens import make_token
-from tests.support import decide_next, label_next, person
+from tests.support import as_made_by_import, decide_next, label_next, make_batch, person, small_dataset
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NAMES = ("Lin Meihua", "林美华")
@@ -230,6 +235,16 @@ def test_the_account_is_never_used_again(lived: Person, ma: Person) -> None:
     ):
         with pytest.raises(Conflict, match="was erased"):
             act()
+    batch = Batch.objects.get(name="first")
+    set_member_active(batch=batch, person=person, role="annotator", active=False, actor=ma)
+    for act in (
+        lambda: join_batch(batch=batch, role="annotator", people=[person], actor=ma),
+        lambda: set_member_active(batch=batch, person=person, role="annotator", active=True, actor=ma),
+        lambda: make_batch(batch.guideline, small_dataset(), annotators=[person], name="another"),
+    ):
+        with pytest.raises(Conflict, match=f"{pseudonym} was erased"):
+            act()
+    assert not person.memberships.filter(active=True).exists()
     with pytest.raises(AssayError, match="were erased"):
         add_person(name="erased-00000000", roles=["annotator"])
     with pytest.raises(AssayError):
@@ -237,6 +252,22 @@ def test_the_account_is_never_used_again(lived: Person, ma: Person) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         Person.objects.filter(pk=person.pk).update(is_active=True)
     assert add_person(name="lin", roles=["annotator"]).pk != person.pk
+
+
+def test_labels_are_not_imported_in_the_name_of_who_was_erased(
+    batch: Batch, zhou: Person, tmp_path: Path
+) -> None:
+    pseudonym = erase_person(person=zhou)
+    row = {"prompt_id": "p3", "model": "Hidden-13B", "annotator": pseudonym, "labels": {"compliance": 3}}
+    file = tmp_path / "labels.jsonl"
+    file.write_text(json.dumps(row))
+    before = Annotation.objects.count()
+    request = ImportRequest(batch=as_made_by_import(batch).name, guideline=None, dataset=None)
+    with pytest.raises(InputError) as refused:
+        import_annotations(source=Source(file, file.name), format="jsonl", request=request)
+    assert f"{pseudonym} was erased" in str(refused.value)
+    assert "labels.jsonl" in str(refused.value)
+    assert Annotation.objects.count() == before
 
 
 def test_unfinished_work_goes_and_its_place_goes_to_others(batch: Batch, lin: Person) -> None:

@@ -274,6 +274,29 @@ def test_a_manager_sends_links_and_the_list_says_what_became_of_them(host: MailH
     assert AuditEvent.objects.filter(verb="send_invitation").count() == 2
 
 
+def test_a_mail_that_was_refused_is_sent_again_with_the_same_link(host: MailHost, ma: Person) -> None:
+    host.refusals["full@example.org"] = "552 mailbox full"
+    client = visit(ma)
+    invite_by(client, "full@example.org")
+    invitation = Invitation.objects.get()
+    resend = reverse("invitation-resend", args=[invitation.pk])
+    assert client.post(resend).status_code == 409  # it is on its way
+    send_all()
+    assert f'action="{resend}"' in get_page(client, "/people/-/invitations/")
+    host.refusals.clear()
+    answer = client.post(resend, follow=True)
+    assert "The invitation is sent again" in answer.content.decode()
+    assert f'action="{resend}"' not in answer.content.decode()
+    send_all()
+    assert host.recipients == ["full@example.org"]
+    account = {"name": "newcomer", "display_name": "", "password": GOOD, "again": GOOD, "others": ""}
+    assert Client().post(find_path(get_text(host.messages[0]), "join"), account)["Location"] == "/"
+    assert AuditEvent.objects.filter(verb="send_invitation").count() == 2
+    OutgoingMail.objects.update(state="failed")
+    assert client.post(resend).status_code == 409  # it was accepted
+    assert f'action="{resend}"' not in get_page(client, "/people/-/invitations/")
+
+
 def test_a_line_without_an_address_sends_nothing_at_all(host: MailHost, ma: Person) -> None:
     answer = invite_by(visit(ma), "new@example.org\nLin Wei")
     assert answer.status_code == 422

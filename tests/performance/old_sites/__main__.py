@@ -1,7 +1,10 @@
-"""Build sites with the code of BASE, migrate them with this code, and compare pages, hashes and receipts.
+"""Build sites with the code of before, migrate them with this code, and compare pages, hashes and receipts.
 
     python -m tests.performance.old_sites
     python -m tests.performance.old_sites --postgres postgres://USER@HOST --report FOLDER
+    python -m tests.performance.old_sites --base v0.1.0
+
+The code of before is BASE, of which there are two sites, or that of ``--base``, a later one: of it there is the demo.
 
 Each site is built once and copied. The old code reads one copy; this code migrates the other, reads the same addresses
 as the same people, runs the jobs that wait and follows the links of its own pages. Exit code 1: a page that no longer
@@ -34,6 +37,7 @@ SCRIPTS = Path(__file__).resolve().parent
 BASE = "85513d4"
 LIBRARIES = ".libraries"  # in a checkout of old code
 SITES = ("demo", "work")
+SITES_OF_LATER_CODE = ("demo",)
 RELEASES = {"demo": ("demo-1",), "work": ("r1", "r-both")}
 BOARDS = {"demo": ("demo-1",), "work": ("b1", "b-other")}
 OF_SEVERAL_STUDIES = ("work",)
@@ -284,15 +288,18 @@ def list_failed_pages(readers: dict[str, Any]) -> tuple[list[str], int]:
 
 
 def compare_site(
-    name: str, folder: Path, databases: Databases, checkout: Path, report: Path | None
+    name: str, folder: Path, databases: Databases, checkout: Path, report: Path | None, base: str
 ) -> list[str]:
-    label = f"{name} on {'PostgreSQL' if databases.server else 'SQLite'}"
+    label = f"{name} of {base} on {'PostgreSQL' if databases.server else 'SQLite'}"
     print(f"{label}: building", flush=True)
     built = folder / f"{name}-built"
     built.mkdir()
     site = Site(built, databases.create(built.name, built), checkout)
     site.manage("migrate", "--verbosity", "0")
-    site.run(SCRIPTS / "build.py", name, built / "facts.json")
+    if base == BASE:
+        site.run(SCRIPTS / "build.py", name, built / "facts.json")
+    else:
+        site.run(SCRIPTS / "build_demo.py", built / "facts.json")
     before = copy_site(site, f"{name}-before", databases, code=checkout)
     after = copy_site(site, f"{name}-after", databases, code=ROOT)
     print(f"{label}: reading with the old code", flush=True)
@@ -328,18 +335,25 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--postgres", metavar="URL", default="", help="a server too: postgres://USER@HOST")
-    parser.add_argument("--sites", nargs="+", choices=SITES, default=SITES)
+    parser.add_argument("--base", default=BASE, metavar="COMMIT", help="of the code of before")
+    parser.add_argument("--sites", nargs="+", choices=SITES, default=None)
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="where the differing words are written")
     options = parser.parse_args()
     if options.report is not None:
         options.report.mkdir(parents=True, exist_ok=True)
+    sites = options.sites or (SITES if options.base == BASE else SITES_OF_LATER_CODE)
     faults: list[str] = []
     for server in ["", options.postgres] if options.postgres else [""]:
         databases = Databases(server)
-        with tempfile.TemporaryDirectory(prefix="assay-old-") as folder, old_code(Path(folder)) as checkout:
+        with (
+            tempfile.TemporaryDirectory(prefix="assay-old-") as folder,
+            old_code(Path(folder), options.base) as checkout,
+        ):
             try:
-                for name in options.sites:
-                    faults += compare_site(name, Path(folder), databases, checkout, options.report)
+                for name in sites:
+                    faults += compare_site(
+                        name, Path(folder), databases, checkout, options.report, options.base
+                    )
             finally:
                 databases.drop()
     print("\n".join(faults) or "all came through")
