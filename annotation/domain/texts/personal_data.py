@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, datetime
 from ipaddress import ip_address
 
 from annotation.core.errors import N_
@@ -76,44 +76,17 @@ _IDENTITY = re.compile(
     r"([0-9]{3}[0-9Xx])(?![0-9A-Za-z])"
 )
 _PROVINCES = frozenset(
-    [
-        "11",
-        "12",
-        "13",
-        "14",
-        "15",
-        "21",
-        "22",
-        "23",
-        "31",
-        "32",
-        "33",
-        "34",
-        "35",
-        "36",
-        "37",
-        "41",
-        "42",
-        "43",
-        "44",
-        "45",
-        "46",
-        "50",
-        "51",
-        "52",
-        "53",
-        "54",
-        "61",
-        "62",
-        "63",
-        "64",
-        "65",
-        "71",
-        "81",
-        "82",
-        "83",
-    ]
-)
+    f"{region}{place}"
+    for region, places in {
+        "1": "12345",
+        "2": "123",
+        "3": "1234567",
+        "4": "123456",
+        "5": "01234",
+        "6": "12345",
+    }.items()
+    for place in places
+) | {"71", "81", "82", "83"}
 _CARD = re.compile(r"(?<![0-9A-Za-z.,+\-/_])[2-6][0-9]{3}(?:[ -]?[0-9]){9,15}(?![0-9A-Za-z]|[.,\-/][0-9])")
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}(?![A-Za-z0-9])")
 _IBAN_LENGTHS = {
@@ -214,18 +187,18 @@ def find_personal_data(text: str, language: str = "") -> list[PersonalDatum]:
     return sorted(found, key=lambda datum: datum.start)
 
 
-def mask_texts(texts: Sequence[str], language: str = "") -> tuple[list[str], list[PersonalDatum]]:
-    """The texts with ``[email 1]`` and so on in the place of each, and what was found in all of them. Of one kind the
+def mask_texts(texts: Sequence[str], language: str = "") -> tuple[list[str], list[list[PersonalDatum]]]:
+    """The texts with ``[email 1]`` and so on in the place of each, and what was found in each of them. Of one kind the
     same value has the same number; a text, or the turns of one dialogue, counts from 1. So the same text is masked
     alike in whichever file it comes.
     """
     numbers: dict[tuple[str, str], int] = {}
     counts: dict[str, int] = {}
-    masked, all_found = [], []
+    masked, all_found = list[str](), list[list[PersonalDatum]]()
     for text in texts:
         found = find_personal_data(text, language)
-        all_found += found
-        parts, last = [], 0
+        all_found.append(found)
+        parts, last = list[str](), 0
         for datum in found:
             key = (datum.kind, datum.value)
             if key not in numbers:
@@ -267,7 +240,7 @@ def _find_identities(text: str, _language: str) -> Iterator[PersonalDatum]:
 
 def _is_past_day(year: int, month: int, day: int) -> bool:
     try:
-        return date(year, month, day) <= date.today()
+        return datetime(year, month, day, tzinfo=UTC) <= datetime.now(UTC)
     except ValueError:
         return False
 
@@ -281,7 +254,7 @@ def check_identity(number: str) -> bool:
 def _find_cards(text: str, _language: str) -> Iterator[PersonalDatum]:
     for match in _CARD.finditer(text):
         digits = re.sub("[ -]", "", match[0])
-        if _is_issued(digits) and check_luhn(digits) and len(set(digits)) > 2:
+        if _is_issued(digits) and check_luhn(digits):
             yield PersonalDatum(CARD, match.start(), match.end(), digits)
 
 
@@ -374,12 +347,26 @@ def _find_phones(text: str, language: str) -> Iterator[PersonalDatum]:
                 number = phonenumbers.parse(written, region)
             except phonenumbers.NumberParseException:
                 continue
-            if phonenumbers.is_valid_number(number):
+            if not phonenumbers.is_valid_number(number):
+                continue
+            usual = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.NATIONAL)
+            if region is None or _MOBILE_OF_CHINA.match(digits) or _is_grouped_as(written, usual):
                 end = match.start() + len(match[0].rstrip(" ()-./"))
                 yield PersonalDatum(
                     PHONE, match.start(), end, f"{number.country_code}{number.national_number}"
                 )
                 break
+
+
+def _is_grouped_as(written: str, usual: str) -> bool:
+    """Whether it has the digits of the usual form, and no gap where that has none: a date or a part number has."""
+    (digits, gaps), (usual_digits, usual_gaps) = _split_groups(written), _split_groups(usual)
+    return digits == usual_digits and gaps <= usual_gaps
+
+
+def _split_groups(number: str) -> tuple[str, set[int]]:
+    groups = re.findall("[0-9]+", number)
+    return "".join(groups), {sum(map(len, groups[:place])) for place in range(1, len(groups))}
 
 
 def _guess_regions(text: str) -> tuple[str, ...]:

@@ -174,9 +174,7 @@ def _locate(person: Person, study_name: str | None, route: str, arguments: Mappi
     if studies is not None and len(studies) == 1:
         (study,) = studies
         return Located(studies, visible[study])
-    if len(live) == 1:
-        return Located(live)
-    return Located(live, is_open=studies is None or bool(studies))
+    return Located(live, is_open=len(live) > 1 and (studies is None or bool(studies)))
 
 
 def _find_studies(route: str, arguments: Mapping[str, Any], visible: frozenset[int]) -> frozenset[int] | None:

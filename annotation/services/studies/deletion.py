@@ -44,6 +44,7 @@ from annotation.selectors.studies.deletion import (
 )
 from annotation.services import jobs
 from annotation.services.audit import record_in_study
+from annotation.services.imports.uploads import forget_previews
 
 JOB_KIND = "delete_study"
 BLOCK = 2000
@@ -196,6 +197,8 @@ def _delete_rows(table: str, ids: Iterable[int]) -> int:
     model, listed = get_table(table), list(ids)
     if not listed:
         return 0
+    if model is Import:
+        forget_previews(listed)
     if admin.site.is_registered(model):
         LogEntry.objects.filter(
             content_type__app_label=model._meta.app_label,
