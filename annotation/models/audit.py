@@ -220,6 +220,12 @@ class CacheEntry(models.Model):
     def __str__(self) -> str:
         return self.cache_key
 
+    @classmethod
+    def forget(cls, beginning: str) -> None:
+        """What is kept under keys that begin so."""
+        stored_beginning = f":1:{beginning}"  # as Django's caches write a key: no prefix, version 1
+        cls.objects.filter(cache_key__startswith=stored_beginning).delete()
+
 
 class ChartEntry(models.Model):
     """The same of charts, where hosts share no folder that would keep them."""

@@ -170,6 +170,7 @@ _PHONE = re.compile(
     r"(?<![0-9A-Za-z.,_/=#])(?:\+|\(|[0-9])(?:[0-9]|[ ()\-./](?=[ (]?[0-9(])){6,24}(?![0-9A-Za-z]|[.,][0-9])"
 )
 _MOBILE_OF_CHINA = re.compile(r"1[3-9][0-9]{9}$")
+_NEXT_GROUP = re.compile(r"(?<=[ ()\-./])[0-9(+]")
 _SEPARATED = re.compile(r"[0-9)][ \-./]+\(?[0-9]")
 MIN_PHONE_DIGITS, MAX_PHONE_DIGITS = 7, 15
 
@@ -324,38 +325,49 @@ def _is_public(address: str) -> bool:
 
 def _find_phones(text: str, language: str) -> Iterator[PersonalDatum]:
     """A number that the plan of its country has: with + and its country, or as it is written in the countries of the
-    language, where it is in groups; mobile numbers of China also without.
+    language, where it is in groups; mobile numbers of China also without. Where a run of groups is none, such as the
+    number of a chapter before a phone number, it is looked for from its next group on.
     """
+    regions = REGIONS.get(language.lower().replace("_", "-").partition("-")[0]) or _guess_regions(text)
+    place = 0
+    while match := _PHONE.search(text, place):
+        written = match[0].rstrip(" ()-./")
+        datum = _read_phone(written, match.start(), regions)
+        if datum is not None:
+            yield datum
+        next_group = None if datum is not None else _NEXT_GROUP.search(written)
+        place = match.end() if next_group is None else match.start() + next_group.start()
+
+
+def _read_phone(written: str, start: int, regions: Sequence[str]) -> PersonalDatum | None:
     import phonenumbers  # its tables take a moment
 
-    regions = REGIONS.get(language.lower().replace("_", "-").partition("-")[0]) or _guess_regions(text)
-    for match in _PHONE.finditer(text):
-        written = match[0].rstrip(" ()-./")
-        digits = re.sub("[^0-9]", "", written)
-        if not MIN_PHONE_DIGITS <= len(digits) <= MAX_PHONE_DIGITS:
+    digits = re.sub("[^0-9]", "", written)
+    if not MIN_PHONE_DIGITS <= len(digits) <= MAX_PHONE_DIGITS:
+        return None
+    is_mobile = _MOBILE_OF_CHINA.match(digits) is not None
+    candidates: Sequence[str | None] = ()
+    spoken = written
+    if written.startswith("+"):
+        candidates = (None,)
+    elif digits.startswith("00") and len(digits) > MIN_PHONE_DIGITS + 2:
+        candidates, spoken = (None,), f"+{digits[2:]}"
+    elif is_mobile:
+        candidates = ("CN",)
+    elif _SEPARATED.search(written) is not None and "." not in written and "/" not in written:
+        candidates = regions
+    for region in candidates:
+        try:
+            number = phonenumbers.parse(spoken, region)
+        except phonenumbers.NumberParseException:
             continue
-        is_grouped = _SEPARATED.search(written) is not None and "." not in written and "/" not in written
-        candidates = []
-        if written.startswith("+"):
-            candidates = [None]
-        elif digits.startswith("00") and len(digits) > 9:
-            written, candidates = f"+{digits[2:]}", [None]
-        elif _MOBILE_OF_CHINA.match(digits) or is_grouped:
-            candidates = ["CN"] if _MOBILE_OF_CHINA.match(digits) else list(regions)
-        for region in candidates:
-            try:
-                number = phonenumbers.parse(written, region)
-            except phonenumbers.NumberParseException:
-                continue
-            if not phonenumbers.is_valid_number(number):
-                continue
-            usual = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.NATIONAL)
-            if region is None or _MOBILE_OF_CHINA.match(digits) or _is_grouped_as(written, usual):
-                end = match.start() + len(match[0].rstrip(" ()-./"))
-                yield PersonalDatum(
-                    PHONE, match.start(), end, f"{number.country_code}{number.national_number}"
-                )
-                break
+        if not phonenumbers.is_valid_number(number):
+            continue
+        usual = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.NATIONAL)
+        if region is None or is_mobile or _is_grouped_as(written, usual):
+            value = f"{number.country_code}{number.national_number}"
+            return PersonalDatum(PHONE, start, start + len(written), value)
+    return None
 
 
 def _is_grouped_as(written: str, usual: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -12,7 +12,6 @@ from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
-from django.core.cache import caches
 from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import transaction
@@ -114,13 +113,6 @@ def _keep_file(upload: Import, file: File[bytes]) -> None:
         sha256 = upload.reading[SHA256] = bucket.hash_file(path)
         bucket.put_file(path, upload.stored_name, sha256)
         file_cache.keep(path, sha256)
-
-
-def forget_previews(imports: Iterable[int]) -> None:
-    """What the cache has of the texts of these files."""
-    for number in imports:
-        beginning = caches["default"].make_key(build_preview_key(number))  # type: ignore[attr-defined]
-        CacheEntry.objects.filter(cache_key__startswith=beginning).delete()
 
 
 def _delete_file(upload: Import) -> None:
@@ -353,7 +345,7 @@ def discard_unmasked(upload: Import) -> None:
         return
     with transaction.atomic():
         Import.objects.filter(pk=upload.pk).update(path="")
-        forget_previews([upload.pk])
+        CacheEntry.forget(build_preview_key(upload.pk))
         transaction.on_commit(partial(_delete_file, Import(path=upload.path)))
 
 

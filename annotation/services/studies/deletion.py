@@ -26,7 +26,8 @@ from annotation.core.storage import bucket, file_cache
 from annotation.core.version import code_version
 from annotation.domain.erasure import CERTIFICATE_FORMAT, digest_certificate
 from annotation.domain.verbs import AnnotationVerb
-from annotation.models import EvaluatedModel, Import, Job, Person, Study, StudyDeletion
+from annotation.models import CacheEntry, EvaluatedModel, Import, Job, Person, Study, StudyDeletion
+from annotation.selectors.imports.uploads import build_preview_key
 from annotation.selectors.studies.deletion import (
     ENDING,
     DeletedRows,
@@ -44,7 +45,6 @@ from annotation.selectors.studies.deletion import (
 )
 from annotation.services import jobs
 from annotation.services.audit import record_in_study
-from annotation.services.imports.uploads import forget_previews
 
 JOB_KIND = "delete_study"
 BLOCK = 2000
@@ -198,7 +198,8 @@ def _delete_rows(table: str, ids: Iterable[int]) -> int:
     if not listed:
         return 0
     if model is Import:
-        forget_previews(listed)
+        for number in listed:
+            CacheEntry.forget(build_preview_key(number))
     if admin.site.is_registered(model):
         LogEntry.objects.filter(
             content_type__app_label=model._meta.app_label,
