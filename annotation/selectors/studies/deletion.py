@@ -285,7 +285,7 @@ def describe_table(table: str) -> str:
     found = apps.get_model(app, model)
     if not relation:
         return str(found._meta.verbose_name_plural)
-    names = (str(found._meta.verbose_name_plural), str(found._meta.get_field(relation[0]).verbose_name))  # type: ignore[union-attr]
+    names = (str(found._meta.verbose_name_plural), str(found._meta.get_field(relation[0]).verbose_name))
     return " · ".join(names)
 
 
@@ -308,7 +308,7 @@ def list_tables() -> tuple[str, ...]:
 def list_keys(model: type[Model]) -> Iterator[tuple[ForeignKey[Any, Any], type[Model]]]:
     """Its foreign keys that the database holds it to, with the models that they point to."""
     for key in model._meta.get_fields():
-        if isinstance(key, ForeignKey) and key.concrete and key.db_constraint:
+        if isinstance(key, ForeignKey) and key.concrete and getattr(key, "db_constraint", True):
             yield key, key.remote_field.model
 
 

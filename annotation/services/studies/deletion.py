@@ -118,7 +118,7 @@ def _wait_for_jobs(deletion: StudyDeletion, context: jobs.JobContext) -> None:
 def _take_stock(deletion: StudyDeletion, rows: DeletedRows, context: jobs.JobContext) -> None:
     """What can be told only while it is all there: files with their hashes, releases, and how many rows there are."""
     paths = sorted(_list_paths(rows))
-    files = []
+    files: list[dict[str, Any]] = []
     for number, path in enumerate(paths):
         context.report(0.1 * number / len(paths), N_("hashing files"))
         files += _describe_files(path)
@@ -206,7 +206,7 @@ def _delete_rows(table: str, ids: Iterable[int]) -> int:
             content_type__model=model._meta.model_name,
             object_id__in=[str(pk) for pk in listed],
         ).delete()
-    deleted = model._base_manager.filter(pk__in=listed)._raw_delete(connection.alias)  # type: ignore[attr-defined]
+    deleted = model._base_manager.filter(pk__in=listed)._raw_delete(connection.alias)
     return len(listed) if deleted is None else int(deleted)
 
 
