@@ -275,8 +275,8 @@ class ImportCommand(AssayCommand):
                 outcome = tried.as_json()
             else:
                 problems = group_problems(tried)
-        found = {"personal_data": [asdict(example) for example in scan.examples]} if scan else {}
-        return _preview_to_json(preview, problems) | found | {"outcome": outcome}
+        examples = {"personal_data": [asdict(example) for example in scan.examples]} if scan else {}
+        return _preview_to_json(preview, problems) | examples | {"outcome": outcome}
 
     def is_failure(self, data: dict[str, Any]) -> bool:
         """Whether a file of a preview would be refused."""
@@ -311,9 +311,9 @@ class ImportCommand(AssayCommand):
             self.stdout.write(f"  {duplicates['renamed']} have the text of another id (lines {lines})")
         for left_out in data["left_out"]:
             self.stdout.write(f"  left out: {left_out['reason']}")
-        for found in data.get("personal_data", ()):
-            around = f"…{found['before']}[[{found['text']}]]{found['after']}…"
-            self.stdout.write(f"  {found['kind']}, line {found['line']}: {' '.join(around.split())}")
+        for example in data.get("personal_data", ()):
+            around = f"…{example['before']}[[{example['text']}]]{example['after']}…"
+            self.stdout.write(f"  {example['kind']}, line {example['line']}: {' '.join(around.split())}")
         for problem in data["problems"]:
             where = f" (lines {', '.join(map(str, problem['lines']))}, ..)" if problem["number"] > 1 else ""
             self.stdout.write(f"  {problem['number']} lines: {problem['text']}{where}")

@@ -56,9 +56,9 @@ def main() -> None:
 def count_marks(name: str, texts: list[tuple[str, str]], *, show: bool) -> None:
     counts: Counter[str] = Counter()
     for line, (text, language) in enumerate(texts, 1):
-        found = find_personal_data(text, language)
-        counts.update(datum.kind for datum in found)
-        for example in show_context(text, line, found) if show else ():
+        data = find_personal_data(text, language)
+        counts.update(datum.kind for datum in data)
+        for example in show_context(text, line, data) if show else ():
             around = f"{example.before}[[{example.text}]]{example.after}"
             print(f"    {example.kind}: {' '.join(around.split())}")
     characters = sum(len(text) for text, _language in texts)
@@ -232,10 +232,10 @@ def measure_cost(rows: int) -> None:
         sentence * 3 + (build_grouped_mobile(draw) if number % 20 == 0 else "") for number in range(rows)
     ]
     begun = time.process_time()
-    found = sum(len(find_personal_data(text, "zh")) for text in texts)
+    number_found = sum(len(find_personal_data(text, "zh")) for text in texts)
     seconds = time.process_time() - begun
     print(
-        f"\n{rows:,} texts of {len(texts[1])} characters: {seconds:.1f} s of processor time, {found:,} found"
+        f"\n{rows:,} texts of {len(texts[1])} characters: {seconds:.1f} s of processor time, {number_found:,} found"
     )
 
 

@@ -49,7 +49,7 @@ class PersonalDataScan:
         self.way = way
         self.counts: Counter[str] = Counter()
         self.examples: list[DatumInContext] = []
-        self._shown: Counter[str] = Counter()
+        self._example_counts: Counter[str] = Counter()
 
     @property
     def notes(self) -> dict[str, int]:
@@ -84,15 +84,17 @@ class PersonalDataScan:
         text, *turns = self._scan_texts(
             [record.text, *(turn["text"] for turn in record.turns)], record.line, language
         )
-        masked = [{**turn, "text": said} for turn, said in zip(record.turns, turns, strict=True)]
+        masked = [
+            {**turn, "text": masked_text} for turn, masked_text in zip(record.turns, turns, strict=True)
+        ]
         return replace(record, ref=ref, prompt=prompt, text=text, turns=tuple(masked))
 
     def _scan_texts(self, texts: list[str], line: int, language: str) -> list[str]:
-        masked, found = mask_texts(texts, language)
-        for text, data in zip(texts, found, strict=True):
+        masked, all_data = mask_texts(texts, language)
+        for text, data in zip(texts, all_data, strict=True):
             self.counts.update(datum.kind for datum in data)
             for example in show_context(text, line, data):
-                if self._shown[example.kind] < MAX_EXAMPLES:
-                    self._shown[example.kind] += 1
+                if self._example_counts[example.kind] < MAX_EXAMPLES:
+                    self._example_counts[example.kind] += 1
                     self.examples.append(example)
         return masked

@@ -180,12 +180,12 @@ def find_personal_data(text: str, language: str = "") -> list[PersonalDatum]:
     plain = text.translate(_FULL_WIDTH) if not text.isascii() else text
     if _ANY.search(plain) is None:
         return []
-    found: list[PersonalDatum] = []
+    data: list[PersonalDatum] = []
     for find in _FINDERS:
         for datum in find(plain, language):
-            if all(datum.end <= other.start or datum.start >= other.end for other in found):
-                found.append(datum)
-    return sorted(found, key=lambda datum: datum.start)
+            if all(datum.end <= other.start or datum.start >= other.end for other in data):
+                data.append(datum)
+    return sorted(data, key=lambda datum: datum.start)
 
 
 def mask_texts(texts: Sequence[str], language: str = "") -> tuple[list[str], list[list[PersonalDatum]]]:
@@ -197,10 +197,10 @@ def mask_texts(texts: Sequence[str], language: str = "") -> tuple[list[str], lis
     counts: dict[str, int] = {}
     masked, all_found = list[str](), list[list[PersonalDatum]]()
     for text in texts:
-        found = find_personal_data(text, language)
-        all_found.append(found)
+        data = find_personal_data(text, language)
+        all_found.append(data)
         parts, last = list[str](), 0
-        for datum in found:
+        for datum in data:
             key = (datum.kind, datum.value)
             if key not in numbers:
                 counts[datum.kind] = counts.get(datum.kind, 0) + 1
@@ -211,8 +211,8 @@ def mask_texts(texts: Sequence[str], language: str = "") -> tuple[list[str], lis
     return masked, all_found
 
 
-def show_context(text: str, line: int, found: Iterable[PersonalDatum]) -> Iterator[DatumInContext]:
-    for datum in found:
+def show_context(text: str, line: int, data: Iterable[PersonalDatum]) -> Iterator[DatumInContext]:
+    for datum in data:
         yield DatumInContext(
             datum.kind,
             line,
@@ -288,14 +288,14 @@ def _find_ibans(text: str, _language: str) -> Iterator[PersonalDatum]:
         length = _IBAN_LENGTHS.get(match[0][:2])
         if length is None:
             continue
-        end, taken = match.start(), 0  # words in capitals may follow
+        end, count = match.start(), 0  # words in capitals may follow
         for character in match[0]:
-            end, taken = end + 1, taken + (character != " ")
-            if taken == length:
+            end, count = end + 1, count + (character != " ")
+            if count == length:
                 break
         number = text[match.start() : end].replace(" ", "")
         is_whole = end == len(text) or not text[end].isascii() or not text[end].isalnum()
-        if taken == length and is_whole and check_iban(number):
+        if count == length and is_whole and check_iban(number):
             yield PersonalDatum(IBAN, match.start(), end, number)
 
 
@@ -347,18 +347,18 @@ def _read_phone(written: str, start: int, regions: Sequence[str]) -> PersonalDat
         return None
     is_mobile = _MOBILE_OF_CHINA.match(digits) is not None
     candidates: Sequence[str | None] = ()
-    spoken = written
+    dialled = written
     if written.startswith("+"):
         candidates = (None,)
     elif digits.startswith("00") and len(digits) > MIN_PHONE_DIGITS + 2:
-        candidates, spoken = (None,), f"+{digits[2:]}"
+        candidates, dialled = (None,), f"+{digits[2:]}"
     elif is_mobile:
         candidates = ("CN",)
     elif _SEPARATED.search(written) is not None and "." not in written and "/" not in written:
         candidates = regions
     for region in candidates:
         try:
-            number = phonenumbers.parse(spoken, region)
+            number = phonenumbers.parse(dialled, region)
         except phonenumbers.NumberParseException:
             continue
         if not phonenumbers.is_valid_number(number):

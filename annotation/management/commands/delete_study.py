@@ -51,12 +51,12 @@ class Command(AssayCommand):
         if data["deleted"]:
             self.stdout.write(f"{len(data['certificate']['files']):>8}  files")
         for part in data["stays"]:
-            why = (
+            reason = (
                 f"shared with {', '.join(part['studies'])}"
                 if part["studies"]
                 else "what is shared rests on it"
             )
-            self.stdout.write(f"stays: {part['kind']} {part['name']} ({why})")
+            self.stdout.write(f"stays: {part['kind']} {part['name']} ({reason})")
         self.stdout.write(
             f"stays: {data['events']} events of the audit trail, and the accounts of its people"
         )

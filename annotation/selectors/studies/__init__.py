@@ -169,8 +169,8 @@ def _locate(person: Person, study_name: str | None, route: str, arguments: Mappi
         return Located(all_studies)
     if route in OF_THE_SITE_ALONE or route.startswith(PREDICTIONS):
         return Located(live)
-    found = [_find_studies(route, arguments, studies) for studies in (live, all_studies - live)]
-    studies = found[0] or found[1] or found[0]
+    candidates = [_find_studies(route, arguments, studies) for studies in (live, all_studies - live)]
+    studies = candidates[0] or candidates[1] or candidates[0]
     if studies is not None and len(studies) == 1:
         (study,) = studies
         return Located(studies, visible[study])

@@ -244,9 +244,9 @@ class DeletionPreview:
 class DeletedRows:
     """The rows of a study that go. What stays is decided once, before the first of them goes."""
 
-    def __init__(self, study_id: int, kept: KeptRows) -> None:
+    def __init__(self, study_id: int, kept_rows: KeptRows) -> None:
         self.study_id = study_id
-        self.kept = kept
+        self.kept_rows = kept_rows
         self._ids: dict[str, frozenset[int]] = {}
 
     def select(self, table: str) -> QuerySet[Model]:
@@ -261,31 +261,34 @@ class DeletedRows:
             return Q(**{path: self.study_id})
         if kind in (IMPORT, JOB):  # there may be many
             own = path.removesuffix(SELF)
-            return Q(**{f"{own}study": self.study_id}) & ~Q(**{f"{path}__in": self.kept.get(kind)})
+            return Q(**{f"{own}study": self.study_id}) & ~Q(**{f"{path}__in": self.kept_rows.get(kind)})
         return Q(**{f"{path}__in": self.list_owners(kind)})
 
     def list_owners(self, kind: str) -> frozenset[int]:
         """The ids of the datasets, batches and so on that go."""
         if kind not in self._ids:
             rows = get_table(CONTAINERS[kind])._base_manager.filter(study=self.study_id)
-            self._ids[kind] = frozenset(rows.values_list("pk", flat=True)) - self.kept.get(kind)
+            self._ids[kind] = frozenset(rows.values_list("pk", flat=True)) - self.kept_rows.get(kind)
         return self._ids[kind]
 
 
 def get_table(table: str) -> type[Model]:
     """``annotation.Panel.members`` is the table behind that list."""
     app, model, *relation = table.split(".")
-    found: type[Model] = apps.get_model(app, model)
-    return getattr(found, relation[0]).through if relation else found
+    model_class: type[Model] = apps.get_model(app, model)
+    return getattr(model_class, relation[0]).through if relation else model_class
 
 
 def describe_table(table: str) -> str:
     """What its rows are called, in the reader's language."""
     app, model, *relation = table.split(".")
-    found = apps.get_model(app, model)
+    model_class = apps.get_model(app, model)
     if not relation:
-        return str(found._meta.verbose_name_plural)
-    names = (str(found._meta.verbose_name_plural), str(found._meta.get_field(relation[0]).verbose_name))
+        return str(model_class._meta.verbose_name_plural)
+    names = (
+        str(model_class._meta.verbose_name_plural),
+        str(model_class._meta.get_field(relation[0]).verbose_name),
+    )
     return " · ".join(names)
 
 
@@ -333,18 +336,18 @@ def find_kept(study: Study) -> KeptRows:
     )
     sources = ImportedLabel._base_manager.filter(assignment__batch__in=batches).values("source")
     imports = Import._base_manager.filter(pk__in=sources, study=study).values_list("pk", flat=True)
-    kept: dict[str, frozenset[int]] = {
+    kept_rows: dict[str, frozenset[int]] = {
         SCORER: scorers,
         RELEASE: releases,
         BATCH: batches,
         DATASET: datasets,
         IMPORT: frozenset(imports),
     }
-    kept[GUIDELINE] = _find_pointed_at(DeletedRows(study.pk, KeptRows(kept)), CONTAINERS[GUIDELINE])
-    kept[JOB] = _follow(
-        Job, _find_pointed_at(DeletedRows(study.pk, KeptRows(kept)), CONTAINERS[JOB]), "depends_on"
+    kept_rows[GUIDELINE] = _find_pointed_at(DeletedRows(study.pk, KeptRows(kept_rows)), CONTAINERS[GUIDELINE])
+    kept_rows[JOB] = _follow(
+        Job, _find_pointed_at(DeletedRows(study.pk, KeptRows(kept_rows)), CONTAINERS[JOB]), "depends_on"
     )
-    return KeptRows(kept)
+    return KeptRows(kept_rows)
 
 
 def _list_shared(kind: str, study: Study) -> frozenset[int]:
@@ -358,18 +361,18 @@ def _follow(model: type[Model], ids: frozenset[int], field_name: str) -> frozens
     """These and those that they point to, however far."""
     while True:
         further = model._base_manager.filter(pk__in=ids).exclude(**{field_name: None})
-        found = ids | frozenset(further.values_list(field_name, flat=True))
-        if found == ids:
+        reached = ids | frozenset(further.values_list(field_name, flat=True))
+        if reached == ids:
             return ids
-        ids = found
+        ids = reached
 
 
 def _find_pointed_at(rows: DeletedRows, table: str) -> frozenset[int]:
     """Of the rows of the table that would go, those to which one points that stays."""
-    target, found = get_table(table), set[int]()
+    target, reached = get_table(table), set[int]()
     for model, key in _list_pointing(target):
-        found.update(_select_survivors(rows, model, key, table).values_list(key.attname, flat=True))
-    return frozenset(found)
+        reached.update(_select_survivors(rows, model, key, table).values_list(key.attname, flat=True))
+    return frozenset(reached)
 
 
 def _list_pointing(target: type[Model]) -> Iterator[tuple[type[Model], ForeignKey[Any, Any]]]:
@@ -473,23 +476,23 @@ def get_existing_study(name: str) -> Study:
 
 def preview_deletion(study: Study) -> DeletionPreview:
     """Raises Conflict where another study rests on what is not shared with it."""
-    kept = find_kept(study)
-    rows = DeletedRows(study.pk, kept)
+    kept_rows = find_kept(study)
+    rows = DeletedRows(study.pk, kept_rows)
     check_independence(rows)
     return DeletionPreview(
         goes=tuple(TableCount(table, rows.select(table).count()) for table in OWNERS),
-        stays=list_kept_parts(kept),
+        stays=list_kept_parts(kept_rows),
         events=AuditEvent.objects.filter(study=study).count(),
         queued=Job._base_manager.filter(study=study, state=Job.State.QUEUED).count(),
         borrowed=tuple(_list_borrowed(study)),
     )
 
 
-def list_kept_parts(kept: KeptRows) -> tuple[KeptPart, ...]:
+def list_kept_parts(kept_rows: KeptRows) -> tuple[KeptPart, ...]:
     parts = []
     for kind in (SCORER, RELEASE, BATCH, DATASET, GUIDELINE):
         model = get_table(CONTAINERS[kind])
-        for row in model._base_manager.filter(pk__in=kept.get(kind)).order_by("pk"):
+        for row in model._base_manager.filter(pk__in=kept_rows.get(kind)).order_by("pk"):
             studies: tuple[str, ...] = ()
             if isinstance(row, Shareable):
                 studies = tuple(row.shared_with.order_by("name").values_list("name", flat=True))

@@ -62,8 +62,8 @@ def begin_deletion(*, study: Study, actor: Person | None = None, send: bool = Tr
     if locked.deleted_at is not None:
         raise Conflict(N_("The study {name} was deleted: nothing brings it back."), name=locked.name)
     check_deletable(locked)
-    kept = find_kept(locked)
-    rows = DeletedRows(locked.pk, kept)
+    kept_rows = find_kept(locked)
+    rows = DeletedRows(locked.pk, kept_rows)
     check_independence(rows)
     for job in Job._base_manager.filter(study=locked, state=Job.State.QUEUED).order_by("pk"):
         jobs.cancel(job=job, actor=actor)
@@ -74,7 +74,7 @@ def begin_deletion(*, study: Study, actor: Person | None = None, send: bool = Tr
         if table in ENDING:
             removed[table] += _delete_rows(table, rows.select(table).values_list("pk", flat=True))
     deletion = StudyDeletion.objects.create(
-        study=locked, begun_by=actor, plan={"kept": kept.to_json()}, removed=dict(removed)
+        study=locked, begun_by=actor, plan={"kept": kept_rows.to_json()}, removed=dict(removed)
     )
     deletion.job = jobs.enqueue(
         kind=JOB_KIND,
@@ -127,7 +127,7 @@ def _take_stock(deletion: StudyDeletion, rows: DeletedRows, context: jobs.JobCon
         "releases": describe_releases(rows),
         "guidelines": describe_guidelines(rows),
         "candidates": list_candidates(rows),
-        "stays": [{"kind": part.kind, "name": part.name} for part in list_kept_parts(rows.kept)],
+        "stays": [{"kind": part.kind, "name": part.name} for part in list_kept_parts(rows.kept_rows)],
         "paths": paths,
         "files": files,
     }

@@ -79,11 +79,11 @@ def complete(kind: str) -> str:
 
 @pytest.mark.parametrize(("kind", "language", "text", "expected"), FOUND)
 def test_what_is_found(kind: str, language: str, text: str, expected: str | None):
-    found = find_personal_data(text, language)
+    data = find_personal_data(text, language)
     if expected is None:
         text = expected = complete(kind)
-        found = find_personal_data(text, language)
-    assert [(datum.kind, text[datum.start : datum.end]) for datum in found] == [(kind, expected)]
+        data = find_personal_data(text, language)
+    assert [(datum.kind, text[datum.start : datum.end]) for datum in data] == [(kind, expected)]
 
 
 @pytest.mark.parametrize(("language", "text"), NOT_FOUND)
@@ -92,9 +92,9 @@ def test_what_is_not_found(language: str, text: str):
 
 
 def test_the_same_value_has_the_same_number_within_a_text():
-    texts, found = mask_texts(["a@b.org, c@d.org, A@B.org; 13812345678 或 138-1234-5678", "c@d.org"], "zh")
+    texts, data = mask_texts(["a@b.org, c@d.org, A@B.org; 13812345678 或 138-1234-5678", "c@d.org"], "zh")
     assert texts == ["[email 1], [email 2], [email 1]; [phone 1] 或 [phone 1]", "[email 2]"]
-    assert [len(data) for data in found] == [5, 1]
+    assert [len(data) for data in data] == [5, 1]
     assert mask_texts(texts, "zh")[0] == texts
 
 
@@ -119,13 +119,13 @@ def test_checks_are_those_of_the_standards():
 @given(st.lists(st.one_of(st.text(max_size=20), st.sampled_from([case[2] for case in FOUND])), max_size=6))
 def test_masking_changes_nothing_else(parts: list[str]):
     text = "\n".join(parts)
-    (masked,), (found,) = mask_texts([text], "zh")
+    (masked,), (data,) = mask_texts([text], "zh")
     pieces = []
     last = 0
-    for datum in found:
+    for datum in data:
         assert last <= datum.start < datum.end
         pieces.append(re.escape(text[last : datum.start]) + rf"\[{datum.kind} \d+\]")
         last = datum.end
     assert re.fullmatch("".join(pieces) + re.escape(text[last:]), masked, re.DOTALL)
-    if not found:
+    if not data:
         assert masked == text

@@ -39,7 +39,7 @@ def test_the_preview_says_what_the_import_does(tmp_path: Path) -> None:
     file = write(tmp_path / "prompts.jsonl", PROMPTS)
     arguments = ("import_prompts", file, "--dataset", "d", "--personal-data", "mask")
     (preview,) = run(*arguments, "--preview")["preview"]
-    assert [(found["kind"], found["line"], found["text"]) for found in preview["personal_data"]] == [
+    assert [(example["kind"], example["line"], example["text"]) for example in preview["personal_data"]] == [
         ("email", 1, "jane@example.org"),
         ("email", 1, "jane@example.org"),
         ("phone", 1, "13812345678"),

@@ -138,12 +138,10 @@ def dump_others(study: Study) -> dict[str, list[Any]]:
         label = model._meta.label
         if label in GROWING or model in {Study, StudyDeletion}:
             continue
-        everything = model._base_manager.order_by("pk")
+        all_rows = model._base_manager.order_by("pk")
         if model in tables:
-            everything = everything.exclude(
-                pk__in=list(rows.select(tables[model]).values_list("pk", flat=True))
-            )
-        dump[label] = [str(row) for row in everything.values_list()]
+            all_rows = all_rows.exclude(pk__in=list(rows.select(tables[model]).values_list("pk", flat=True)))
+        dump[label] = [str(row) for row in all_rows.values_list()]
     return dump
 
 
@@ -187,8 +185,8 @@ def test_deleting_one_study_changes_no_row_and_no_page_of_another(
     with limit_to_studies([second.study.pk]):
         other = make_corpus(prompts=2, models=["Model-of-beta"], name="own")
     study = archive(first)
-    kept = preview_deletion(study).stays
-    assert {(part.kind, part.name) for part in kept} >= {("scorer", "scorer-1"), ("release", "gold-1")}
+    kept_parts = preview_deletion(study).stays
+    assert {(part.kind, part.name) for part in kept_parts} >= {("scorer", "scorer-1"), ("release", "gold-1")}
     pages = read_pages(ma, "beta")
     rows = dump_others(study)
     dataset_id, release_hash = first.run.dataset_id, first.release.sha256
@@ -239,8 +237,8 @@ def test_nothing_is_left_of_a_study_that_shares_nothing(parts: tuple[Part, Part]
 
     done = delete(study, admin)
 
-    nothing = DeletedRows(study.pk, KeptRows())
-    assert [table for table in OWNERS if nothing.select(table).exists()] == []
+    remaining = DeletedRows(study.pk, KeptRows())
+    assert [table for table in OWNERS if remaining.select(table).exists()] == []
     assert not any(path.exists() for path in files)
     assert not EvaluatedModel.objects.filter(name="Only-in-alpha").exists()
     assert EvaluatedModel.objects.filter(name="Hidden-13B").exists()
@@ -266,8 +264,8 @@ def test_a_study_with_rows_of_every_kind_goes_whole(tmp_path: Path):
     Import._base_manager.filter(study=None).update(study=study)
     set_study_archived(study=study, archived=True)
     delete(Study.objects.get(pk=study.pk))
-    nothing = DeletedRows(study.pk, KeptRows())
-    assert [table for table in OWNERS if nothing.select(table).exists()] == []
+    remaining = DeletedRows(study.pk, KeptRows())
+    assert [table for table in OWNERS if remaining.select(table).exists()] == []
     for label in ("annotation.Task", "annotation.Response", "scoring.Prediction", "benchmark.Review"):
         assert not get_table(label)._base_manager.exists()
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and "scorers" in path.parts]
@@ -412,8 +410,8 @@ def test_the_command_says_first_and_does_then(parts: tuple[Part, Part]):
         return json.loads(out.getvalue())
 
     archive(parts[0])
-    said = run("delete_study", "alpha")
-    assert (said["deleted"], said["goes"]["annotation.Task"]) == (False, 8)
+    preview = run("delete_study", "alpha")
+    assert (preview["deleted"], preview["goes"]["annotation.Task"]) == (False, 8)
     assert Study.objects.filter(name="alpha").exists()
     done = run("delete_study", "alpha", "--yes")
     assert done["deleted"]
