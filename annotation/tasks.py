@@ -15,6 +15,7 @@ from annotation.services.exports import downloads
 from annotation.services.imports import uploads
 from annotation.services.mail import outbox, reminders, sending
 from annotation.services.people import provider_sweep
+from annotation.services.studies import deletion as study_deletion
 from annotation.services.upkeep import remains
 from annotation.services.upkeep.clean_up import clean_up, register_cleaner
 from annotation.services.webhooks import sending as webhook_sending
@@ -120,3 +121,8 @@ def import_upload(context: jobs.JobContext) -> dict[str, Any]:
 @jobs.register_handler(webhook_sending.JOB_KIND)
 def send_webhooks(context: jobs.JobContext) -> dict[str, Any]:
     return {**webhook_sending.execute_sending(context)}
+
+
+@jobs.register_handler(study_deletion.JOB_KIND)
+def delete_study(context: jobs.JobContext) -> dict[str, Any]:
+    return study_deletion.execute_deletion(context)

@@ -34,6 +34,7 @@ from annotation.views.people import (
     second_factor,
     sessions,
     studies,
+    study_deletion,
 )
 from annotation.views.quality import page
 from annotation.views.releases import comparison as comparison_views
@@ -178,6 +179,15 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("audit/file.<str:kind>", audit.audit_file, name="audit-file"),
     path("studies/", studies.studies, name="studies"),
     path("studies/-/new/", studies.study_new, name="study-new"),
+    path("studies/-/certificates/", study_deletion.certificates, name="study-certificates"),
+    path("studies/-/certificates/<int:number>/", study_deletion.certificate, name="study-certificate"),
+    path(
+        "studies/-/certificates/<int:number>/certificate.json",
+        study_deletion.certificate_file,
+        name="study-certificate-file",
+    ),
+    path("studies/<str:name>/archive/", study_deletion.study_archive, name="study-archive"),
+    path("studies/<str:name>/deletion/", study_deletion.study_deletion, name="study-deletion"),
     path("people/-/study/", studies.study_title, name="study-title"),
     path("people/", people.people, name="people"),
     path("people/-/add/", people.person_add, name="person-add"),

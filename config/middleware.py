@@ -269,6 +269,8 @@ class StudyScopeMiddleware:
                 names,
             )
             enter_study(located.studies, located.name)
+            if request.method not in SAFE:
+                located.check_writable()
             if not located.is_open:
                 return None
             if request.method in SAFE:

@@ -35,7 +35,13 @@ from annotation.domain.permissions import (
     Act,
 )
 from annotation.models import ROLES, Person
-from annotation.selectors.access import list_studies_to, list_visible_studies, may, roles_of
+from annotation.selectors.access import (
+    list_archived_studies,
+    list_studies_to,
+    list_visible_studies,
+    may,
+    roles_of,
+)
 from annotation.selectors.batches.monitoring import count_standing_alarms
 from annotation.selectors.guidelines import list_open_notes
 from annotation.selectors.people import list_setup_link_notices
@@ -102,6 +108,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     setup_notices: Callable[[], Sequence[Any]] = tuple
     roles: frozenset[str] = frozenset()
     current_study = ""
+    is_archived = False
     names: list[str] = []
     if user is not None and user.is_authenticated:
         visible = list_visible_studies(user)
@@ -114,10 +121,12 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
             ),
             CAMPAIGNS: (partial(count_all_waiting, user), _("reviews")),
         }
-        names = list(visible.values()) if len(visible) > 1 else []
+        archived = list_archived_studies(user)
+        names = [name for study, name in visible.items() if study not in archived] if len(visible) > 1 else []
         scope = get_study_scope() or frozenset()
         if len(visible) > 1 and len(scope) == 1:
             current_study = visible.get(next(iter(scope)), "")
+        is_archived = bool(scope) and scope <= archived
         is_open = len(scope) > 1  # then a study is to be chosen first
         places = [] if is_open else [place for place in PLACES if _has_place(user, place[0])]
         addresses = {
@@ -137,6 +146,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     return {
         "navigation": items,
         "current_study": current_study,
+        "study_is_archived": is_archived,
         "studies_url": "/studies/",  # without the study of the request
         "studies": [(name, build_study_url(name)) for name in names[:MAX_STUDIES]],
         "own_roles": [role for role in ROLES if role in roles],

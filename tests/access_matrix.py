@@ -61,6 +61,9 @@ OF_THE_SITE = (
     "note-resolve",
     "operations",
     "second-factor",
+    "study-archive",
+    "study-certificate",
+    "study-deletion",
 )
 # Forms on another page: whoever opens their address is led to that page, whether it is there or not.
 FORMS = frozenset(
@@ -73,7 +76,8 @@ FORMS = frozenset(
 # It offers the models of data that the person does not judge, which may be those of what they do.
 OFFERS_OTHER_MODELS = frozenset({"new-run"})
 OF_ADMINS = frozenset(
-    {"study-new", "person-erasure"}
+    {"study-new", "person-erasure", "study-archive", "study-deletion"}
+    | {"study-certificates", "study-certificate", "study-certificate-file"}
     | {f"operations{part}" for part in ("", "-live", "-job", "-job-retry", "-job-cancel", "-webhooks")}
     | {"person-session-revoke", "person-sessions-revoke", "person-factors-reset"}
     | {"person-provider-link", "person-provider-unlink"}

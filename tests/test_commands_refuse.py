@@ -69,6 +69,8 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["cancel", "999999"],
         ["cancel", "first"],
     ],
+    "archive_study": [["nowhere"], []],
+    "delete_study": [["nowhere"], ["nowhere", "--yes"], ["default"], []],
     "erase_person": [["nobody"], ["nobody", "--yes"], []],
     "doctor": [["--only", "weather"]],
     "allow_password": [["nobody"], ["lin"], ["lin", "--minutes", "0"], ["lin", "--minutes", "100000"]],

@@ -46,6 +46,7 @@ from annotation.models import (
     Person,
     Response,
     SignInSession,
+    StudyDeletion,
     Task,
 )
 from annotation.selectors.people import hash_secret
@@ -65,6 +66,9 @@ from annotation.services.people.people import add_person, set_roles
 from annotation.services.people.setup_links import make_setup_link
 from annotation.services.people.tokens import make_token
 from annotation.services.releases import cut_release
+from annotation.services.studies import create_study
+from annotation.services.studies.archive import set_study_archived
+from annotation.services.studies.deletion import begin_deletion
 from annotation.services.webhooks.endpoints import create_endpoint, send_test
 from benchmark.models import Attempt, AttemptAnswer, ChoiceReport, Proposal, Review, RunItem
 from benchmark.services.collection import start_collection
@@ -337,6 +341,11 @@ MAY: dict[str, frozenset[str]] = {
     "person-add": MANAGER,
     "person-leaving": MANAGER,
     "person-erasure": NOBODY,
+    "study-archive": NOBODY,
+    "study-deletion": NOBODY,
+    "study-certificates": NOBODY,
+    "study-certificate": NOBODY,
+    "study-certificate-file": NOBODY,
     "invitations": MANAGER,
     "invitation-resend": MANAGER,
     "invitation-revoke": MANAGER,
@@ -537,6 +546,15 @@ def world(db: None) -> World:
     return make_world()
 
 
+def delete_empty_study() -> StudyDeletion:
+    study = create_study(name="gone")
+    set_study_archived(study=study, archived=True)
+    deletion = begin_deletion(study=study, send=False)
+    assert deletion.job is not None
+    jobs.run_now(deletion.job)
+    return deletion
+
+
 def make_world() -> World:
     roles = {
         "annotator": "lin",
@@ -665,6 +683,7 @@ def make_world() -> World:
     )
     upload = Import.objects.create(kind="prompts", format="jsonl", file_name="prompts.jsonl")
     slate_items = work_on_slates(lin, chen, wu)
+    gone = delete_empty_study()
     session = SignInSession.objects.create(
         person=chen, session_key="k" * 32, began_at=timezone.now(), seen_at=timezone.now()
     )
@@ -757,6 +776,8 @@ def make_world() -> World:
             "proof": proof,
             "shared-chart.key": shared_key,
             "table_id": table.pk,
+            **{f"study-{page}.name": batch.study.name for page in ("archive", "deletion")},
+            **{f"study-certificate{part}.number": gone.pk for part in ("", "-file")},
             **{
                 f"{page}.number": dialogues.pk
                 for page in (

@@ -15,6 +15,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework import serializers
 from rest_framework.exceptions import APIException, NotFound, ParseError
 from rest_framework.parsers import BaseParser
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -231,6 +232,8 @@ class AssayView(APIView):
         if request.user.is_authenticated and match is not None:
             located = locate(self.person, getattr(request._request, "study_name", None), match.route, kwargs)
             enter_study(located.studies, located.name)
+            if request.method not in SAFE_METHODS:
+                located.check_writable()
             if located.is_open:
                 raise AssayError(SAY_WHICH)
 

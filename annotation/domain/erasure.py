@@ -1,4 +1,5 @@
-"""What the audit trail forgets of a person who is erased, and how it shows that it forgot nothing else. Pure.
+"""What the audit trail forgets of a person who is erased, and how it shows that it forgot nothing else; and the hash of
+the certificate of a deleted study. Pure.
 
 docs/decisions/erasure.md says why the trail is rewritten, and why its seals are not.
 """
@@ -6,6 +7,7 @@ docs/decisions/erasure.md says why the trail is rewritten, and why its seals are
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
@@ -107,6 +109,15 @@ class ErasedPerson:
 
     def _is_named(self, data: Mapping[str, Any]) -> bool:
         return any(data.get(key) in self.names for key in NAME_KEYS if isinstance(data.get(key), str))
+
+
+CERTIFICATE_FORMAT = "assay certificate of a deleted study 1"
+
+
+def digest_certificate(certificate: Mapping[str, Any]) -> str:
+    """The SHA-256, in hex, of a certificate as JSON whose keys are in order and which has no spaces between them."""
+    text = json.dumps(certificate, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def digest_content(event: EventContent) -> bytes:

@@ -67,6 +67,8 @@ NAME_STUDY = Act(N_("set the title of a study"), (MANAGER,))
 SHARE_WITH_STUDY = Act(N_("share data, gold and scorers with another study, or move data there"), (MANAGER,))
 MANAGE_WEBHOOKS = Act(N_("set up webhooks of a study and see what they sent"), (MANAGER,))
 MAKE_STUDY = Act(N_("make a study"), ())
+ARCHIVE_STUDY = Act(N_("archive a study and bring it back"), ())
+DELETE_STUDY = Act(N_("delete an archived study"), ())
 OPERATE = Act(N_("watch the queues and the workers of the site"), ())
 MANAGE_SIGN_INS = Act(
     N_("end the sessions of others, reset their second factors and link their accounts"), ()

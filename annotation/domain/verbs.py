@@ -322,7 +322,13 @@ class AnnotationVerb(Verb):
     DOWNLOAD_FILE = (
         "download_file",
         _reading(
-            N_("{actor} downloaded a file of {target}"), "page", "release", "run", "choice_report", "campaign"
+            N_("{actor} downloaded a file of {target}"),
+            "page",
+            "release",
+            "run",
+            "choice_report",
+            "campaign",
+            "study",
         ),
     )
     EXPORT_AUDIT = (
@@ -333,6 +339,13 @@ class AnnotationVerb(Verb):
     # The site.
     MAKE_STUDY = "make_study", _site(N_("{actor} made {target}"), "study")
     SET_STUDY_TITLE = "set_study_title", _site(N_("{actor} set the title of {target}"), "study")
+    ARCHIVE_STUDY = "archive_study", _site(N_("{actor} archived {target}"), "study")
+    RESTORE_STUDY = "restore_study", _site(N_("{actor} restored {target}"), "study")
+    BEGIN_STUDY_DELETION = (
+        "begin_study_deletion",
+        _site(N_("{actor} began to delete {target}"), "study", is_of_site=True),
+    )
+    DELETE_STUDY = "delete_study", _site(N_("{actor} deleted {target}"), "study", is_of_site=True)
     SET_CARE = "set_care", _site(N_("{actor} set {target}"), "care")
     CANCEL_JOB = "cancel_job", _site(N_("{actor} cancelled {target}"), "job")
     RETRY_JOB = "retry_job", _site(N_("{actor} tried {target} again"), "job")

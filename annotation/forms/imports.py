@@ -16,6 +16,7 @@ from annotation.domain.formats.bundle import BundleManifest
 from annotation.domain.formats.mapping.mapping import LABEL, LEFT_OUT, list_fields
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.releases.origins import MAX_PROTOCOL_CHARACTERS
+from annotation.domain.texts.personal_data import FIND, MASK
 from annotation.forms.batches.collection import USUAL_COLLECTION, CollectionPolicyForm, add_usual
 from annotation.forms.fields import StudyChoiceField
 from annotation.models import Batch, Dataset, Guideline, Import
@@ -144,6 +145,23 @@ def build_guideline_field() -> StudyChoiceField:
     )
 
 
+def build_personal_data_field() -> forms.ChoiceField:
+    return forms.ChoiceField(
+        label=_("Personal data in the texts"),
+        required=False,
+        choices=[
+            ("", _("taken as it is")),
+            (FIND, _("counted and shown")),
+            (MASK, _("replaced by placeholders, such as [email 1]")),
+        ],
+        help_text=_(
+            "Found by their form: e-mail addresses, phone numbers, resident identity numbers of China, bank cards,"
+            " IBAN, public IP addresses. Names and postal addresses are not found. Of a file that is masked the file"
+            " itself is deleted after the import."
+        ),
+    )
+
+
 class TargetForm(forms.Form):
     """``known`` are the suggestions for each field, shown as a datalist."""
 
@@ -167,6 +185,7 @@ class PromptsForm(TargetForm):
         help_text=_("An existing one, or the name of a new one."),
     )
     guideline = build_guideline_field()
+    personal_data = build_personal_data_field()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -190,6 +209,7 @@ class ImportResponsesForm(TargetForm):
         help_text=_("A name for this gathering, if the same model is asked the same prompts more than once."),
     )
     guideline = build_guideline_field()
+    personal_data = build_personal_data_field()
 
 
 class ResponsesWithPromptsForm(ImportResponsesForm):

@@ -37,6 +37,7 @@ from annotation.domain.formats import (
     recognise_format,
 )
 from annotation.domain.formats.mapping.mapping import IGNORED, LEFT_OUT
+from annotation.domain.formats.personal_data import PersonalDataScan
 from annotation.domain.formats.preview import (
     FilePreview,
     ProblemGroup,
@@ -45,6 +46,7 @@ from annotation.domain.formats.preview import (
     record_to_json,
 )
 from annotation.domain.formats.table import NAME as TABLE
+from annotation.domain.texts.personal_data import WAYS
 from annotation.models import Job
 from annotation.selectors.studies import find_study, get_study
 from annotation.services import jobs
@@ -229,6 +231,15 @@ class ImportCommand(AssayCommand):
         )
         parser.add_argument("--preview", action="store_true", help="show what would be taken; store nothing")
 
+    def add_personal_data_argument(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--personal-data",
+            choices=WAYS,
+            default="",
+            help="find: count e-mail addresses, phone and bank numbers and so on in the texts; mask: store"
+            " placeholders in their place",
+        )
+
     def build_source(self, file: str, options: dict[str, Any]) -> tuple[Source, str]:
         """The file as it is to be read, and its format."""
         fields = dict(_split_assignment(text) for text in options["map"])
@@ -249,9 +260,14 @@ class ImportCommand(AssayCommand):
             )
         return source, name
 
-    def preview(self, source: Source, format_name: str, act: Callable[[Run], ImportReport]) -> dict[str, Any]:
-        """What the file was taken for, and what the import would do, which ``act`` tries and nothing keeps."""
-        preview = preview_file(source.reopen(), get_format(format_name), self.kind)
+    def preview(
+        self, source: Source, format_name: str, act: Callable[[Run], ImportReport], way: str = ""
+    ) -> dict[str, Any]:
+        """What the file was taken for, and what the import would do, which ``act`` tries and nothing keeps. ``way`` is
+        what becomes of personal data.
+        """
+        scan = PersonalDataScan(way) if way else None
+        preview = preview_file(source.reopen(), get_format(format_name), self.kind, personal_data=scan)
         problems, outcome = preview.problems, None
         if not problems:
             tried = rehearse(act)
@@ -259,7 +275,8 @@ class ImportCommand(AssayCommand):
                 outcome = tried.as_json()
             else:
                 problems = group_problems(tried)
-        return _preview_to_json(preview, problems) | {"outcome": outcome}
+        examples = {"personal_data": [asdict(example) for example in scan.examples]} if scan else {}
+        return _preview_to_json(preview, problems) | examples | {"outcome": outcome}
 
     def is_failure(self, data: dict[str, Any]) -> bool:
         """Whether a file of a preview would be refused."""
@@ -294,6 +311,9 @@ class ImportCommand(AssayCommand):
             self.stdout.write(f"  {duplicates['renamed']} have the text of another id (lines {lines})")
         for left_out in data["left_out"]:
             self.stdout.write(f"  left out: {left_out['reason']}")
+        for example in data.get("personal_data", ()):
+            around = f"…{example['before']}[[{example['text']}]]{example['after']}…"
+            self.stdout.write(f"  {example['kind']}, line {example['line']}: {' '.join(around.split())}")
         for problem in data["problems"]:
             where = f" (lines {', '.join(map(str, problem['lines']))}, ..)" if problem["number"] > 1 else ""
             self.stdout.write(f"  {problem['number']} lines: {problem['text']}{where}")

@@ -19,6 +19,7 @@ from annotation.models.audit import (
     ChartEntry,
     ImportedLabel,
     ResultOpening,
+    StudyDeletion,
 )
 from annotation.models.base import Channel, WithFiles
 from annotation.models.batches import Alarm, Batch, BatchStats, MemberCounts, Membership, Stratum
@@ -130,6 +131,7 @@ __all__ = [
     "SlateEntry",
     "Stratum",
     "Study",
+    "StudyDeletion",
     "StudyMembership",
     "SubmissionBlock",
     "Task",

@@ -15,6 +15,7 @@ from annotation.domain.formats.bundle import label_place
 from annotation.models.assignments import Assignment
 from annotation.models.batches import Batch
 from annotation.models.imports import Import
+from annotation.models.jobs import Job
 from annotation.models.studies import Study
 
 MAX_ADDRESS_LENGTH = 45
@@ -160,6 +161,51 @@ class AuditRewrite(models.Model):
         return f"{self.event_id}/{self.erasure_id}"
 
 
+class StudyDeletion(models.Model):
+    """That a study is being deleted, or was: what of it stays, what went, and the certificate that says so for good.
+
+    ``plan`` is what was decided when the job began; ``removed`` counts rows by table as they go. ``certificate`` names
+    nobody: ``begun_by`` and the actor of ``event`` do, whose data has the certificate's SHA-256.
+    """
+
+    study = models.OneToOneField(
+        Study, models.PROTECT, related_name="deletion", editable=False, verbose_name=_("study")
+    )
+    begun_at = models.DateTimeField(_("begun"), auto_now_add=True)
+    begun_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("by"),
+    )
+    job = models.ForeignKey(Job, models.SET_NULL, null=True, blank=True, related_name="+")
+    plan = models.JSONField(_("plan"), default=dict)
+    removed = models.JSONField(_("removed rows"), default=dict)
+    certificate = models.JSONField(_("certificate"), default=dict)
+    sha256 = models.CharField(max_length=64, blank=True)
+    event = models.OneToOneField(
+        AuditEvent, models.PROTECT, null=True, blank=True, related_name="+", verbose_name=_("audit event")
+    )
+    finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("certificate of a deleted study")
+        verbose_name_plural = _("certificates of deleted studies")
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(finished_at__isnull=True, sha256="", event__isnull=True)
+                | models.Q(finished_at__isnull=False, event__isnull=False) & ~models.Q(sha256=""),
+                name="study_deletion_finished_is_certified",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.study.name
+
+
 class CacheEntry(models.Model):
     """The table of Django's database cache (CACHES in the settings), made by a migration like any other."""
 
@@ -173,6 +219,12 @@ class CacheEntry(models.Model):
 
     def __str__(self) -> str:
         return self.cache_key
+
+    @classmethod
+    def forget(cls, beginning: str) -> None:
+        """What is kept under keys that begin so."""
+        stored_beginning = f":1:{beginning}"  # as Django's caches write a key: no prefix, version 1
+        cls.objects.filter(cache_key__startswith=stored_beginning).delete()
 
 
 class ChartEntry(models.Model):

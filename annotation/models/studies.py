@@ -15,16 +15,35 @@ M = TypeVar("M", bound=models.Model)
 _Ids = dict[type[models.Model], frozenset[int]]
 
 
+class ExistingStudies(models.Manager["Study"]):
+    def get_queryset(self) -> models.QuerySet[Study]:
+        return super().get_queryset().filter(deleted_at=None)
+
+
 class Study(Authored):
-    """What ties datasets, batches, releases, scorers and boards together. Nothing crosses it."""
+    """What ties datasets, batches, releases, scorers and boards together. Nothing crosses it.
+
+    An archived one is read and not changed. Of a deleted one the row alone stays, with what other studies use: the
+    audit trail and its certificate name it, so that its name is not given again.
+    """
 
     name = models.CharField(_("name"), max_length=100, unique=True)
     title = models.CharField(_("title"), max_length=200, blank=True)
+    archived_at = models.DateTimeField(_("archived"), null=True, blank=True, editable=False)
+    deleted_at = models.DateTimeField(_("deleted"), null=True, blank=True, editable=False)
+
+    objects = ExistingStudies()
 
     class Meta:
         verbose_name = _("study")
         verbose_name_plural = _("studies")
         ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(deleted_at__isnull=True) | models.Q(archived_at__isnull=False),
+                name="study_deleted_is_archived",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.title or self.name

@@ -59,16 +59,29 @@ def _read_roles(person: Person) -> list[tuple[int, str, str]]:
     roles: list[tuple[int, str, str]] | None = getattr(person, "_roles", None)
     if roles is None:
         memberships = person.study_memberships.order_by("study__name")
-        roles = list(memberships.values_list("study", "study__name", "role"))
+        rows = list(memberships.values_list("study", "study__name", "role", "study__archived_at"))
+        roles = [(study, name, role) for study, name, role, _at in rows]
         person._roles = roles  # type: ignore[attr-defined]
+        if not person.is_superuser:
+            person._archived = frozenset(row[0] for row in rows if row[-1])  # type: ignore[attr-defined]
     return roles
 
 
 def list_visible_studies(person: Person) -> dict[int, str]:
     """The names of the studies in which the person has a role, by their ids; for an admin all of them."""
     if person.is_superuser:
-        return dict(Study.objects.order_by("name").values_list("pk", "name"))
+        studies = list(Study.objects.order_by("name").values_list("pk", "name", "archived_at"))
+        person._archived = frozenset(pk for pk, _name, at in studies if at)  # type: ignore[attr-defined]
+        return {pk: name for pk, name, _at in studies}
     return {study: name for study, name, _role in _read_roles(person)}
+
+
+def list_archived_studies(person: Person) -> frozenset[int]:
+    """Those of ``list_visible_studies`` that are archived, as they were when this request first asked for them."""
+    if not hasattr(person, "_archived"):
+        list_visible_studies(person)
+    archived: frozenset[int] = person._archived  # type: ignore[attr-defined]
+    return archived
 
 
 def is_of_others(person: Person, reader: Person) -> bool:

@@ -156,10 +156,13 @@ def enqueue(
     actor: Person | None = None,
     depends_on: Job | None = None,
     send: bool = True,
+    is_of_site: bool = False,
 ) -> Job:
-    """Make the row, and on commit tell a worker. With ``send`` False the caller runs it in its own process."""
+    """Make the row, and on commit tell a worker. With ``send`` False the caller runs it in its own process. A job that
+    ``is_of_site`` is of no study, whichever the work under way is about.
+    """
     job = Job.objects.create(
-        study_id=_find_study(),
+        study_id=None if is_of_site else _find_study(),
         kind=kind,
         payload=payload,
         title=title,

@@ -301,7 +301,13 @@ def _show_check(
     document = find_document(upload.kind, target)
     context: dict[str, Any] = {"upload": upload, "stated": stated, "form": form, "job": upload.job}
     try:
-        preview = preview_upload(upload, kind=upload.kind, format_name=upload.format, document=document)
+        preview = preview_upload(
+            upload,
+            kind=upload.kind,
+            format_name=upload.format,
+            document=document,
+            personal_data=str(target.get("personal_data") or ""),
+        )
     except AssayError as error:  # this format has nothing of this kind
         context["unreadable"] = error_text(error)
     else:

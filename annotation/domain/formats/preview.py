@@ -24,6 +24,7 @@ from annotation.domain.formats import (
 )
 from annotation.domain.formats.labels import find_taxonomy_fault
 from annotation.domain.formats.mapping.mapping import ColumnMapping
+from annotation.domain.formats.personal_data import PersonalDataScan
 from annotation.domain.guidelines import GuidelineDocument
 
 MAX_ROWS = 5
@@ -120,6 +121,7 @@ class FilePreview:
     unused: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    personal_data: PersonalDataScan | None = None
 
 
 def preview_file(
@@ -130,11 +132,13 @@ def preview_file(
     *,
     most_rows: int = MAX_ROWS,
     most_compared: int = MAX_COMPARED,
+    personal_data: PersonalDataScan | None = None,
 ) -> FilePreview:
     """What an import of this kind would read of the file, and how. ``document``: the guideline whose dimensions and
-    subcomponents its prompts must be of.
+    subcomponents its prompts must be of. ``personal_data`` is found in what was read, and masked in the rows that the
+    preview has.
     """
-    preview = FilePreview(source.name, form.name, kind)
+    preview = FilePreview(source.name, form.name, kind, personal_data=personal_data)
     problems: list[InputError] = []
     if form.name == table.NAME:
         try:
@@ -151,14 +155,15 @@ def preview_file(
         if isinstance(item, InputError):
             problems.append(item)
             continue
-        if fault := _find_fault(item, document, preview):
+        record = item if personal_data is None else personal_data.scan(item)
+        if fault := _find_fault(record, document, preview):
             problems.append(fault)
         preview.count += 1
-        preview.names[_name_record(item)] += 1
-        _count_words(item, preview)
-        compared.add(item)
+        preview.names[_name_record(record)] += 1
+        _count_words(record, preview)
+        compared.add(record)
         if len(preview.rows) < most_rows:
-            preview.rows.append(item)
+            preview.rows.append(record)
     preview.problems = group_problems(problems)
     preview.unused, preview.left_out, preview.notes = list(source.unused), source.passed_over, source.notes
     return preview

@@ -27,6 +27,7 @@ from annotation.models import (
     Batch,
     EvaluatedModel,
     Person,
+    Study,
 )
 from annotation.selectors.mail.mail import is_mail_on
 from annotation.services.people.invitations import MAX_DAYS
@@ -369,6 +370,24 @@ class ErasureForm(forms.Form):
         name: str = self.cleaned_data["name"]
         if name.strip() != self._username:
             raise forms.ValidationError(_("This is not the name of the person on this page."))
+        return name
+
+
+class StudyDeletionForm(forms.Form):
+    """The name of the study that is deleted, typed once more."""
+
+    name = forms.CharField(label=_("Name of the study"), max_length=100)
+
+    def __init__(self, data: Any = None, *, study: Study) -> None:
+        super().__init__(data)
+        self._name = study.name
+        self.fields["name"].help_text = _("Type {name} to confirm.").format(name=study.name)
+        self.fields["name"].widget.attrs["autocomplete"] = "off"
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if name.strip() != self._name:
+            raise forms.ValidationError(_("This is not the name of the study on this page."))
         return name
 
 

@@ -18,6 +18,7 @@ class Command(ImportCommand):
         parser.add_argument(
             "--guideline", help="G or G@V: refuse dimensions and subcomponents that it does not know"
         )
+        self.add_personal_data_argument(parser)
         self.add_file_arguments(parser)
 
     def act(self, **options: Any) -> dict[str, Any]:
@@ -29,11 +30,12 @@ class Command(ImportCommand):
                 format=format_name,
                 dataset=options["dataset"],
                 guideline=options["guideline"],
+                personal_data=options["personal_data"],
                 run=run,
             )
 
         if options["preview"]:
-            return {"preview": [self.preview(source, format_name, take)]}
+            return {"preview": [self.preview(source, format_name, take, options["personal_data"])]}
         with self.watched_run() as run:
             return take(run).as_json()
 

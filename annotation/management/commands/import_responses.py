@@ -24,6 +24,7 @@ class Command(ImportCommand):
             "--guideline",
             help="G or G@V: refuse prompts of dimensions and subcomponents that it does not know",
         )
+        self.add_personal_data_argument(parser)
         self.add_file_arguments(parser)
 
     def act(self, **options: Any) -> dict[str, Any]:
@@ -37,11 +38,12 @@ class Command(ImportCommand):
                 model=options["model"],
                 collection=options["collection"],
                 guideline=options["guideline"],
+                personal_data=options["personal_data"],
                 run=run,
             )
 
         if options["preview"]:
-            return {"preview": [self.preview(source, format_name, take)]}
+            return {"preview": [self.preview(source, format_name, take, options["personal_data"])]}
         with self.watched_run() as run:
             return take(run).as_json()
 

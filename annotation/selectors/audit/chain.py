@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from annotation.core.errors import N_
 from annotation.domain.audit import CONTENT, GENESIS, EventContent, chain_events, split_target
-from annotation.domain.erasure import digest_content, digest_rewrites
+from annotation.domain.erasure import digest_certificate, digest_content, digest_rewrites
 from annotation.domain.verbs import AnnotationVerb
-from annotation.models import AuditEvent, AuditRewrite, AuditSeal
+from annotation.models import AuditEvent, AuditRewrite, AuditSeal, StudyDeletion
 from annotation.models.sql.audit import list_unguarded_tables
 
 BLOCK = 5000
@@ -96,6 +96,7 @@ def verify_trail(
     problems += _verify_head(head)
     erasures = list_erasures()
     problems += _verify_erasures()
+    problems += _verify_certificates()
     sealed = Exists(AuditSeal.objects.filter(event=OuterRef("pk")))
     unsealed = AuditEvent.objects.filter(~sealed)
     late = unsealed.filter(at__lt=timezone.now() - SEALED_WITHIN).count()
@@ -214,6 +215,38 @@ def _verify_erasures() -> Iterator[ChainProblem]:
                 {"event": erasure},
                 erasure,
             )
+
+
+def _verify_certificates() -> Iterator[ChainProblem]:
+    """Each certificate of a deleted study is the one whose hash its own event has, which is sealed."""
+    declared = {
+        event.pk: event.data.get("sha256")
+        for event in AuditEvent.objects.filter(verb=AnnotationVerb.DELETE_STUDY.value)
+    }
+    certified = {}
+    for deletion in StudyDeletion.objects.exclude(finished_at=None).select_related("study").order_by("pk"):
+        digest = digest_certificate(deletion.certificate)
+        certified[deletion.event_id] = digest
+        if digest != deletion.sha256 or declared.get(deletion.event_id or 0) != digest:
+            yield ChainProblem(
+                "certificate_changed",
+                N_(
+                    "The certificate of the deleted study {study} is not the one that event {event} of the audit trail"
+                    " has the hash of: it was changed."
+                ),
+                {"study": deletion.study.name, "event": deletion.event_id},
+                deletion.event_id,
+            )
+    for event in sorted(set(declared) - set(certified)):
+        yield ChainProblem(
+            "certificate_removed",
+            N_(
+                "Event {event} of the audit trail says that a study was deleted; its certificate is not there, or was"
+                " changed."
+            ),
+            {"event": event},
+            event,
+        )
 
 
 def _verify_head(head: tuple[int, str] | None) -> list[ChainProblem]:

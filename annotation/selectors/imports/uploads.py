@@ -52,6 +52,7 @@ from annotation.domain.formats.mapping.check import (
     NO_MODEL,
 )
 from annotation.domain.formats.mapping.mapping import LEFT_OUT, header_key
+from annotation.domain.formats.personal_data import PersonalDataScan
 from annotation.domain.formats.preview import (
     Duplicates,
     FilePreview,
@@ -61,6 +62,7 @@ from annotation.domain.formats.preview import (
 )
 from annotation.domain.formats.tables import open_table
 from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.texts.personal_data import KIND_NAMES, WAYS, DatumInContext
 from annotation.models import Batch, HeaderMapping, Import, Person, Prompt
 from annotation.selectors.guidelines import get_guideline
 
@@ -236,6 +238,8 @@ class Preview:
     duplicates: Duplicates = field(default_factory=Duplicates)
     left_out: list[str] = field(default_factory=list)
     unknown_words: list[str] = field(default_factory=list)
+    personal_data: list[tuple[str, int, list[DatumInContext]]] | None = None
+    """By kind; None where nobody asked for it."""
 
     @property
     def filled(self) -> frozenset[str]:
@@ -271,20 +275,27 @@ class _Reading:
     spans: Counter[str]
     duplicates: Duplicates
     left_out: list[tuple[str, int]]
+    personal_data: list[tuple[str, int, list[DatumInContext]]]
 
 
 def preview_upload(
-    upload: Import, *, kind: str, format_name: str, document: GuidelineDocument | None = None
+    upload: Import,
+    *,
+    kind: str,
+    format_name: str,
+    document: GuidelineDocument | None = None,
+    personal_data: str = "",
 ) -> Preview:
     """The whole file is read, a record at a time; nothing stored is compared and nothing is written. The page may be
     opened again, in any language, without reading it again.
     """
     form = get_format(format_name)
     form.reader(kind)
-    key = _build_key(upload, kind, format_name, document)
+    way = personal_data if kind != ANNOTATIONS and personal_data in WAYS else ""
+    key = _build_key(upload, kind, format_name, document, way)
     reading = caches["default"].get(key)
     if reading is None:
-        reading = _read_upload(upload, form, kind, document)
+        reading = _read_upload(upload, form, kind, document, way)
         caches["default"].set(key, reading, CACHE_SECONDS)
     problems = [_write_problem(group) for group in reading.problems]
     left_out = upload.reading.get("left_out", ())
@@ -306,18 +317,32 @@ def preview_upload(
         duplicates=reading.duplicates,
         left_out=[gettext(template).format(number=number) for template, number in reading.left_out],
         unknown_words=[*left_out, *unknown],
+        personal_data=[
+            (gettext(KIND_NAMES[kind]), number, examples) for kind, number, examples in reading.personal_data
+        ]
+        if way
+        else None,
     )
 
 
-def _build_key(upload: Import, kind: str, format_name: str, document: GuidelineDocument | None) -> str:
+def _build_key(
+    upload: Import, kind: str, format_name: str, document: GuidelineDocument | None, way: str
+) -> str:
     """Of all that decides how the file is read: the file, which never changes, what was said of it, the guideline."""
     stated = {name: upload.reading.get(name) for name in ("sheet", "encoding", "mapping", "left_out")}
     guideline = document.model_dump_json() if document is not None else ""
-    parts = json.dumps([upload.path, kind, format_name, stated, guideline], sort_keys=True)
-    return f"import-preview:1:{hashlib.sha256(parts.encode()).hexdigest()}"
+    parts = json.dumps([upload.path, kind, format_name, stated, guideline, way], sort_keys=True)
+    return build_preview_key(upload.pk, hashlib.sha256(parts.encode()).hexdigest())
 
 
-def _read_upload(upload: Import, form: Format, kind: str, document: GuidelineDocument | None) -> _Reading:
+def build_preview_key(import_id: int, sha256: str = "") -> str:
+    """Where the cache has a preview of the file; without a hash, how the keys of all of them begin."""
+    return f"import-preview:2:{import_id}:{sha256}"
+
+
+def _read_upload(
+    upload: Import, form: Format, kind: str, document: GuidelineDocument | None, way: str
+) -> _Reading:
     source = build_source(upload)
     if document is not None and kind == ANNOTATIONS:
         source.options = add_wording(source.options, document)
@@ -328,6 +353,7 @@ def _read_upload(upload: Import, form: Format, kind: str, document: GuidelineDoc
         document if kind != ANNOTATIONS else None,
         most_rows=MAX_ROWS,
         most_compared=MAX_COMPARED,
+        personal_data=PersonalDataScan(way) if way else None,
     )
     return _Reading(
         rows=[_record_to_row(record) for record in seen.rows],
@@ -344,7 +370,16 @@ def _read_upload(upload: Import, form: Format, kind: str, document: GuidelineDoc
         spans=seen.spans,
         duplicates=seen.duplicates,
         left_out=list(seen.left_out.items()),
+        personal_data=[] if seen.personal_data is None else _list_personal_data(seen.personal_data),
     )
+
+
+def _list_personal_data(scan: PersonalDataScan) -> list[tuple[str, int, list[DatumInContext]]]:
+    """By kind, the most frequent first: how many, and the first of them."""
+    return [
+        (kind, number, [example for example in scan.examples if example.kind == kind])
+        for kind, number in scan.counts.most_common()
+    ]
 
 
 def _build_word_problem(word: str, reading: _Reading, document: GuidelineDocument) -> Problem:

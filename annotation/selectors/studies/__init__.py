@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.apps import apps
 from django.db.models import QuerySet
 
-from annotation.core.errors import N_, AssayError, NotFound
+from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.study_scope import get_study_scope
 from annotation.models import Person, Shareable, Study
-from annotation.selectors.access import list_visible_studies
+from annotation.selectors.access import list_archived_studies, list_visible_studies
 
 DEFAULT = "default"
 SAY_WHICH = N_("Say which study: its addresses begin with /s/ and its name.")
@@ -80,6 +80,10 @@ OF_THE_SITE = (
     "studies/",
     "wellbeing/",
 )
+# What is written there is no row of a study, or its own row says which.
+WRITABLE = (*OF_THEIR_HOLDER, *OF_THE_SITE)
+PREDICTIONS = "api/v1/predictions/"
+HISTORY = "history/"
 OF_THE_SITE_ALONE = frozenset({"", "api/v1/", "api/v1/batches/", "api/v1/docs/", "api/v1/schema/"})
 # By the beginning of a route: the argument that names a row of a study, the field, and where its study is.
 NAMED: tuple[tuple[str, str, str, str, str], ...] = (
@@ -116,12 +120,22 @@ NAMED: tuple[tuple[str, str, str, str, str], ...] = (
 @dataclass(frozen=True)
 class Located:
     """The studies that a request is about, None for no limit. ``name`` is that of the one which its address, or the row
-    in it, says; ``is_open`` where several could be meant.
+    in it, says; ``is_open`` where several could be meant; ``is_archived`` where nothing may be changed.
     """
 
     studies: frozenset[int] | None
     name: str | None = None
     is_open: bool = False
+    is_archived: bool = False
+
+    def check_writable(self) -> None:
+        """Raise Conflict where what the request is about is archived."""
+        if self.is_archived:
+            raise Conflict(
+                N_(
+                    "This study is archived: it can be read, and nothing in it changes until an admin restores it."
+                )
+            )
 
 
 def locate(person: Person, study_name: str | None, route: str, arguments: Mapping[str, Any]) -> Located:
@@ -130,6 +144,16 @@ def locate(person: Person, study_name: str | None, route: str, arguments: Mappin
     """
     if study_name is None and route.startswith(OF_THEIR_HOLDER):
         return Located(None)
+    located = _locate(person, study_name, route, arguments)
+    is_archived = bool(located.studies) and located.studies <= list_archived_studies(person)  # type: ignore[operator]
+    is_writable = route.startswith(WRITABLE) and not route.startswith((PREDICTIONS, HISTORY))
+    return replace(located, is_archived=is_archived and not is_writable)
+
+
+def _locate(person: Person, study_name: str | None, route: str, arguments: Mapping[str, Any]) -> Located:
+    """An address without a study is about those that are not archived, where there are any, or about the archived one
+    that has the row of its name.
+    """
     visible = list_visible_studies(person)
     if study_name is not None:
         named = [pk for pk, name in visible.items() if name == study_name]
@@ -137,16 +161,20 @@ def locate(person: Person, study_name: str | None, route: str, arguments: Mappin
             raise NotFound(N_("There is no such page."))
         return Located(frozenset(named), study_name)
     all_studies = frozenset(visible)
+    live = all_studies - list_archived_studies(person) or all_studies
     if len(visible) < 2:
         is_new = person.is_superuser and not visible
         return Located(None if is_new else all_studies)
-    if route in OF_THE_SITE_ALONE or route.startswith(OF_THE_SITE):
+    if route.startswith(OF_THE_SITE) and not route.startswith(PREDICTIONS):
         return Located(all_studies)
-    studies = _find_studies(route, arguments, all_studies)
+    if route in OF_THE_SITE_ALONE or route.startswith(PREDICTIONS):
+        return Located(live)
+    candidates = [_find_studies(route, arguments, studies) for studies in (live, all_studies - live)]
+    studies = candidates[0] or candidates[1] or candidates[0]
     if studies is not None and len(studies) == 1:
         (study,) = studies
         return Located(studies, visible[study])
-    return Located(all_studies, is_open=studies is None or bool(studies))
+    return Located(live, is_open=len(live) > 1 and (studies is None or bool(studies)))
 
 
 def _find_studies(route: str, arguments: Mapping[str, Any], visible: frozenset[int]) -> frozenset[int] | None:

@@ -49,7 +49,7 @@ def list_target_studies(row: Shareable, person: Person, act: Act) -> QuerySet[St
     """The other studies in which a role of the person permits the act."""
     with limit_to_studies(None):
         permitted = list_studies_to(person, act)
-    studies = Study.objects.exclude(pk=row.study_id)
+    studies = Study.objects.filter(archived_at=None).exclude(pk=row.study_id)
     return studies if permitted is None else studies.filter(pk__in=permitted)
 
 

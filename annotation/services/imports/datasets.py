@@ -57,18 +57,24 @@ def import_prompts(
     format: str,  # noqa: A002
     dataset: str,
     guideline: str | None = None,
+    personal_data: str = "",
     run: Run = PLAIN,
 ) -> ImportReport:
     """Take the prompts of a file into the dataset, which is made if there is none of this name.
 
-    ``guideline``: whose dimensions and subcomponents they must be of.
+    ``guideline``: whose dimensions and subcomponents they must be of. ``personal_data``: ``find`` counts it, ``mask``
+    stores the texts with placeholders in its place.
     """
-    intake = Intake.open(source, format, PROMPTS, run, document=get_document(guideline))
+    intake = Intake.open(
+        source, format, PROMPTS, run, document=get_document(guideline), personal_data=personal_data
+    )
     store = PromptShelf(intake, intake.get_or_make_dataset(dataset))
     for chunk in intake.chunks(intake.form.prompt_reader()):
         for made in store.add_records(chunk):
             intake.report.count(is_new=made)
-    return intake.finish(target=f"dataset:{dataset}", dataset=dataset, guideline=guideline)
+    return intake.finish(
+        target=f"dataset:{dataset}", dataset=dataset, guideline=guideline, personal_data=personal_data
+    )
 
 
 def get_document(guideline: str | None) -> GuidelineDocument | None:
@@ -210,6 +216,7 @@ def import_responses(
     collection: str | None = None,
     guideline: str | None = None,
     make_dataset: bool = False,
+    personal_data: str = "",
     run: Run = PLAIN,
 ) -> ImportReport:
     """Take the responses of a file to the dataset's prompts; formats that bring their prompts make what is missing.
@@ -219,7 +226,14 @@ def import_responses(
     """
     document = get_document(guideline)
     intake = Intake.open(
-        source, format, RESPONSES, run, model=model, collection=collection, document=document
+        source,
+        format,
+        RESPONSES,
+        run,
+        model=model,
+        collection=collection,
+        document=document,
+        personal_data=personal_data,
     )
     is_log = intake.form.is_log
     is_made = is_log or make_dataset
@@ -232,6 +246,7 @@ def import_responses(
         model=intake.origin.model,
         collection=collection,
         guideline=guideline,
+        personal_data=personal_data,
         settings=_read_settings(intake) if is_log else None,
     )
 

@@ -31,6 +31,7 @@ from annotation.domain.formats import (
 )
 from annotation.domain.formats.labels import find_taxonomy_fault
 from annotation.domain.formats.mapping.check import NO_MODEL
+from annotation.domain.formats.personal_data import PersonalDataScan
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.verbs import AnnotationVerb
 from annotation.models import (
@@ -130,6 +131,7 @@ class ImportReport:
     more_notes: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+    personal_data: PersonalDataScan | None = None
 
     def count(self, *, is_new: bool) -> None:
         if is_new:
@@ -171,6 +173,8 @@ class ImportReport:
             *self.left_out.items(),
             *((FAULT_NOTES[kind], n) for kind, n in sorted(self.faults.items())),
         ]
+        if self.personal_data is not None:
+            numbers += self.personal_data.notes.items()
         counts = [ImportNote(template, {"number": number}) for template, number in numbers]
         if not self.more_notes:
             return [*counts, *self.notes]
@@ -204,6 +208,7 @@ class ImportReport:
             "taken": self.imported,
             "already_there": self.already_there,
             "made": self.made,
+            **({} if self.personal_data is None else {"personal_data": dict(self.personal_data.counts)}),
         }
 
 
@@ -296,6 +301,7 @@ class Intake:
         model: str | None = None,
         collection: str | None = None,
         document: GuidelineDocument | None = None,
+        personal_data: str = "",
     ) -> Intake:
         """Refuses an unknown format, one without this kind of content, and a file that is none."""
         form = get_format(format_name)
@@ -307,7 +313,12 @@ class Intake:
             source=source,
             form=form,
             run=run,
-            report=ImportReport(kind=kind, format=form.name, file=source.name),
+            report=ImportReport(
+                kind=kind,
+                format=form.name,
+                file=source.name,
+                personal_data=PersonalDataScan(personal_data) if personal_data else None,
+            ),
             problems=Problems(run.most_problems),
             sha256=source.sha256,
             origin=FileOrigin(model=model or form.model_of(source.name), collection=collection),
@@ -318,6 +329,8 @@ class Intake:
         """The good records, about a thousand at a time."""
         source = self.source.reopen()
         good = self.problems.sift(reader.items(source))
+        if self.report.personal_data is not None:
+            good = map(self.report.personal_data.scan, good)
         while chunk := list(islice(good, CHUNK)):
             yield chunk
             self.run.progress(source.fraction)

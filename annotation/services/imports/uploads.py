@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
@@ -33,13 +34,15 @@ from annotation.domain.formats.labels import add_wording
 from annotation.domain.formats.mapping.mapping import ColumnMapping, choose_fields, header_key
 from annotation.domain.formats.preview import group_problems
 from annotation.domain.formats.tables import is_table
+from annotation.domain.texts.personal_data import MASK
 from annotation.domain.verbs import AnnotationVerb
-from annotation.models import Batch, HeaderMapping, Import, Job, Person
+from annotation.models import Batch, CacheEntry, HeaderMapping, Import, Job, Person
 from annotation.selectors.access import record_reader, refuse_sealed, sealed_datasets
 from annotation.selectors.imports import has_running_job
 from annotation.selectors.imports.targets import brings_prompts, guess_guideline
 from annotation.selectors.imports.uploads import (
     MAX_PROBLEMS,
+    build_preview_key,
     build_source,
     find_document,
     find_remembered,
@@ -322,6 +325,7 @@ def execute_upload(import_id: int, *, report: Report) -> dict[str, Any]:
     """The same of a file of prompts, responses or labels."""
     upload = Import.objects.select_related("created_by", "job").get(pk=import_id)
     if "taken" in upload.report:
+        discard_unmasked(upload)
         return dict(upload.report)
     _read_file(upload, report)
     report(READING_SHARE, N_("storing"))
@@ -331,7 +335,18 @@ def execute_upload(import_id: int, *, report: Report) -> dict[str, Any]:
     except ImportRefused as error:
         _save_problems(import_id, error.problems)
         raise
+    discard_unmasked(upload)
     return done.to_stored_json()
+
+
+def discard_unmasked(upload: Import) -> None:
+    """Of a file whose texts were masked, the file itself and what its previews showed: they have what was to go."""
+    if upload.options.get("personal_data") != MASK or not upload.path:
+        return
+    with transaction.atomic():
+        Import.objects.filter(pk=upload.pk).update(path="")
+        CacheEntry.forget(build_preview_key(upload.pk))
+        transaction.on_commit(partial(_delete_file, Import(path=upload.path)))
 
 
 def _read_file(upload: Import, report: Report) -> None:
@@ -363,6 +378,7 @@ def _import_file(upload: Import, run: Run) -> ImportReport:
             format=upload.format,
             dataset=options["dataset"],
             guideline=options.get("guideline"),
+            personal_data=options.get("personal_data", ""),
             run=run,
         )
     if upload.kind == RESPONSES:
@@ -374,6 +390,7 @@ def _import_file(upload: Import, run: Run) -> ImportReport:
             collection=options.get("collection"),
             guideline=options.get("guideline"),
             make_dataset=brings_prompts(upload),
+            personal_data=options.get("personal_data", ""),
             run=run,
         )
     request = ImportRequest(

@@ -13,14 +13,15 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.http import build_study_url
 from annotation.core.study_scope import limit_to_studies
-from annotation.domain.permissions import MAKE_STUDY, NAME_STUDY, ROLES
+from annotation.domain.permissions import DELETE_STUDY, MAKE_STUDY, NAME_STUDY, ROLES
 from annotation.forms.people.people import StudyForm, TitleForm
 from annotation.models import Person, Study
-from annotation.selectors.access import list_visible_studies, roles_of
+from annotation.selectors.access import list_archived_studies, list_visible_studies, roles_of
 from annotation.selectors.people import get_account
 from annotation.selectors.studies import find_study
+from annotation.selectors.studies.deletion import list_deletions
 from annotation.services.studies import create_study, set_title
-from annotation.views.access import act_required, person_of, post_form
+from annotation.views.access import act_required, may, person_of, post_form
 from annotation.views.people.waiting import build_label, describe_waiting, list_waiting
 
 
@@ -68,7 +69,9 @@ def study_title(request: HttpRequest) -> HttpResponse:
 def show_studies(request: HttpRequest, form: StudyForm | None = None) -> HttpResponse:
     """With what waits for the person in all of the studies."""
     person = person_of(request)
-    studies = list_visible_studies(person)
+    visible, archived = list_visible_studies(person), list_archived_studies(person)
+    shows_archived = "archived" in request.GET
+    studies = {pk: name for pk, name in visible.items() if (pk in archived) == shows_archived}
     titles = dict(Study.objects.filter(pk__in=studies).values_list("pk", "title"))
     labels = {study: build_label(name, titles[study]) for study, name in studies.items()}
     with limit_to_studies(studies):
@@ -78,6 +81,9 @@ def show_studies(request: HttpRequest, form: StudyForm | None = None) -> HttpRes
     context |= {
         "rows": [(label, list_roles_in(person, study), counts[study]) for study, label in labels.items()],
         "form": form or StudyForm(),
+        "shows_archived": shows_archived,
+        "has_archived": bool(archived),
+        "has_certificates": may(person, DELETE_STUDY) and list_deletions().exists(),
     }
     return render(request, "annotation/studies/list.html", context, status=200 if form is None else 422)
 

@@ -45,6 +45,7 @@ from annotation.models import (
     ResultOpening,
     Slate,
     SlateEntry,
+    StudyDeletion,
     StudyMembership,
     SubmissionBlock,
     Task,
@@ -206,6 +207,10 @@ def attacks(module_db: None) -> dict[str, Callable[[], Any]]:
             )
         ),
         "person_erased_is_inactive": changed(zhou, erased_at=now()),
+        "study_deleted_is_archived": changed(batch.study, deleted_at=now()),
+        "study_deletion_finished_is_certified": changed(
+            StudyDeletion.objects.create(study=batch.study), finished_at=now()
+        ),
         "audit_rewrite_once_per_erasure": copied(
             AuditRewrite.objects.create(event=event, erasure=event, digest=bytes(32))
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 
 from django.db import IntegrityError, transaction
 
@@ -53,8 +54,11 @@ def find_or_make_study(*, actor: Person | None = None) -> Study:
 
 @transaction.atomic
 def find_or_make_default(*, actor: Person | None = None) -> Study:
-    """The study named ``default``."""
-    study, created = Study.objects.get_or_create(name=DEFAULT, defaults={"created_by": actor})
+    """The study named ``default``, or with a number after it where one of this name was deleted."""
+    deleted = set(Study._base_manager.exclude(deleted_at=None).values_list("name", flat=True))
+    names = (DEFAULT if number == 1 else f"{DEFAULT}-{number}" for number in count(1))
+    name = next(name for name in names if name not in deleted)
+    study, created = Study.objects.get_or_create(name=name, defaults={"created_by": actor})
     if created:
-        record(actor=actor, verb=AnnotationVerb.MAKE_STUDY, target=f"study:{DEFAULT}")
+        record(actor=actor, verb=AnnotationVerb.MAKE_STUDY, target=f"study:{name}")
     return study
