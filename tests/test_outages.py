@@ -208,11 +208,10 @@ def test_sqlite_says_too_that_its_disk_is_full():
         database.execute("CREATE TABLE t (text)")
         with pytest.raises(sqlite3.OperationalError) as refusal:
             database.execute("INSERT INTO t VALUES (?)", ["x" * 100_000])
-    try:
-        raise OperationalError from refusal.value
-    except OperationalError as error:
-        assert is_database_full(error)
-        assert not is_connection_lost(error)
+    error = OperationalError()
+    error.__cause__ = refusal.value
+    assert is_database_full(error)
+    assert not is_connection_lost(error)
 
 
 def test_two_processes_are_measured_as_one_by_the_names_of_routes(

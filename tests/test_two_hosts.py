@@ -1,6 +1,4 @@
-"""Two web hosts and two workers without a shared folder: processes of their own that share PostgreSQL, Redis and a bucket
-alone.
-"""
+"""Two web hosts and two workers without a shared folder: processes that share PostgreSQL, Redis and a bucket alone."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def make_site(*, keep: bool) -> Iterator[Site]:
 
 
 def write_labels(folder: Path, rows: int) -> list[str]:
-    """Files as XSTest has them, with labels that follow from the text: two people agree, and a third need not decide."""
+    """Files as XSTest has them, with labels that follow from the text, in which two people agree."""
     folder.mkdir()
     files = []
     for number in range(MODELS):
@@ -148,7 +148,7 @@ def run_all(options: argparse.Namespace) -> bool:
             _say(f"The site is ready after {time.monotonic() - start:.0f} s.")
             for fault in selected:
                 began = time.monotonic()
-                obstacle = fault.find_obstacle(site)
+                obstacle = fault.find_obstacle(site) if fault.find_obstacle else ""
                 if obstacle:
                     rows.append(build_skipped_row(fault.title, obstacle))
                     _say(rows[-1])

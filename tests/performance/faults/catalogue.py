@@ -37,25 +37,21 @@ EXPORT, TRAINING = "export", "train_scorer"
 
 @dataclass(frozen=True)
 class Fault:
-    """``find_obstacle`` says why it cannot be brought about here; empty where it can."""
+    """``find_obstacle`` says why it cannot be brought about on this machine; empty where it can."""
 
     name: str
     title: str
     act: Callable[[Scene], None]
-    find_obstacle: Callable[[Site], str] = lambda site: ""
+    find_obstacle: Callable[[Site], str] | None = None
 
 
 # ---- processes
 
 
 def kill_web_process(scene: Scene) -> None:
-    web = scene.site.services[WEB]
-    for _ in range(3):
-        send_signal(list_children(web.pid)[:1], SIGKILL)
-        scene.hold(2, looks=False)
-    send_signal(list_children(web.pid)[:1], SIGKILL)
+    send_signal(list_children(scene.site.services[WEB].pid)[:1], SIGKILL)
     scene.mend()
-    scene.note("one of gunicorn’s two processes killed four times; gunicorn starts another")
+    scene.note("gunicorn has two, and starts another")
     scene.hold(1)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import partial
 from uuid import uuid4
 
 from tests.performance.annotate_loop.client import Answer, Client, ConnectionLost
@@ -106,20 +107,16 @@ def name_loss(error: ConnectionLost) -> str:
     return SILENT if isinstance(cause, TimeoutError) else BROKEN
 
 
-def pause_of_program(tries: int, wish: float) -> float:
+def choose_client_pause(tries: int, wish: float) -> float:
     """As clients/assay.py waits."""
     return wish or min(0.5 * 2 ** (tries - 1), MAX_PAUSE)
-
-
-def pause_of_page(tries: int, wish: float) -> float:
-    """As the page's outbox waits."""
-    return PAGE_PAUSES[min(tries, len(PAGE_PAUSES)) - 1]
 
 
 class Patient(Worker):
     """Writes down each try, and goes on until there is a good answer."""
 
-    choose_pause: ClassVar[Callable[[int, float], float]]
+    @abstractmethod
+    def choose_pause(self, tries: int, wish: float) -> float: ...
 
     def __post_init__(self) -> None:
         self.diary = Diary()
@@ -127,18 +124,21 @@ class Patient(Worker):
         self.client.patience = BROWSER_PATIENCE
 
     def _answered(self, kind: str, call: Callable[[], Answer], *, expected: set[int]) -> Answer:
-        answer, act = self.diary.repeat(kind, call, expected, type(self).choose_pause)
+        answer, act = self.diary.repeat(kind, call, expected, self.choose_pause)
         self.ledger.answers[kind, answer.status] += 1
         self.ledger.timings.append(Timing(kind, act.end, act.seconds))
         return answer
 
 
 class PatientProgram(Patient, Program):
-    choose_pause = staticmethod(pause_of_program)
+    def choose_pause(self, tries: int, wish: float) -> float:
+        return choose_client_pause(tries, wish)
 
 
 class PatientBrowser(Patient, Browser):
-    choose_pause = staticmethod(pause_of_page)
+    def choose_pause(self, tries: int, wish: float) -> float:
+        """As the page's outbox waits."""
+        return PAGE_PAUSES[min(tries, len(PAGE_PAUSES)) - 1]
 
 
 @dataclass(frozen=True)
@@ -169,11 +169,11 @@ class Manager:
         content = {"name": name, "release": self.lessons, "evaluate": ["grouped", "leave-one-model-out"]}
         return self._order("training", "/api/v1/manage/scorers/-/train/", content)
 
-    def _order(self, kind: str, path: str, content: dict[str, object]) -> int:
+    def _order(self, kind: str, path: str, content: Mapping[str, object]) -> int:
         """The number of the job; asked for another time under the same key it is the same."""
         key, body = {"Idempotency-Key": uuid4().hex}, json.dumps(content).encode()
         answer, _act = self.diary.repeat(
-            f"order of {kind}", lambda: self.client.send("POST", path, body, key), {202}, pause_of_program
+            f"order of {kind}", lambda: self.client.send("POST", path, body, key), {202}, choose_client_pause
         )
         job = int(json.loads(answer.body)["job"].rstrip("/").rpartition("/")[2])
         self.orders.append(Order(job, kind, time.monotonic()))
@@ -183,7 +183,7 @@ class Manager:
         """The state of a job."""
         path = f"/api/v1/manage/jobs/{job}/"
         answer, _act = self.diary.repeat(
-            "state of a job", lambda: self.client.send("GET", path), {200}, pause_of_program
+            "state of a job", lambda: self.client.send("GET", path), {200}, choose_client_pause
         )
         return str(json.loads(answer.body)["state"])
 
@@ -210,7 +210,7 @@ class Crowd:
 
     def __init__(
         self, people: list[Account], manager: Account, port: int, *, batch: str, releases: tuple[str, str]
-    ):
+    ) -> None:
         kinds = (PatientProgram, PatientBrowser)
         self.workers = [
             kinds[number % len(kinds)](account, batch, port) for number, account in enumerate(people)
@@ -224,9 +224,9 @@ class Crowd:
 
     def start(self) -> None:
         for worker in self.workers:
-            self._begin(lambda worker=worker: self._work(worker))
+            self._begin(partial(self._work, worker))
         self._begin(self._order)
-        self._begin(lambda: self.probe.run(self._ends))
+        self._begin(partial(self.probe.run, self._ends))
 
     def stop(self, seconds: float = GIVE_UP_SECONDS) -> None:
         """Each ends what they began."""

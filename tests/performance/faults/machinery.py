@@ -112,7 +112,7 @@ class Cluster:
 
     def kill_backend(self) -> None:
         """One of the processes that serve Assay: the server then ends all of them and recovers by itself."""
-        sql = f"SELECT pid FROM pg_stat_activity WHERE datname = '{DATABASE}' ORDER BY backend_start LIMIT 1"
+        sql = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() ORDER BY backend_start LIMIT 1"
         send_signal([int(self.query(sql))], signal.SIGKILL)
 
     def query(self, sql: str) -> str:

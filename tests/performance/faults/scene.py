@@ -238,7 +238,7 @@ def _wait_for_jobs(scene: Scene, mended: float, mended_at: datetime) -> float | 
         time.sleep(0.25)
     met = Job.objects.filter(pk__in=[order.job for order in orders if order.began < mended])
     ends = [at for at in met.values_list("finished_at", flat=True) if at is not None]
-    return max(0.0, max((at - mended_at).total_seconds() for at in ends)) if ends else 0.0
+    return max([0.0, *((at - mended_at).total_seconds() for at in ends)])
 
 
 def _check_database(scene: Scene, batch: str) -> list[Check]:
