@@ -6,11 +6,12 @@ import hashlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ def write_labels(folder: Path) -> Path:
 def list_files(folder: Path) -> list[str]:
     """Of a data folder, but for what a process makes for itself."""
     return sorted(
-        path.relative_to(folder).as_posix()
+        path.relative_to(folder / "data").as_posix()
         for path in (folder / "data").rglob("*")
         if path.is_file() and path.parent.name not in {"locks", "css"}
     )
@@ -117,7 +118,7 @@ def get(server: Served, path: str, cookie: str) -> httpx.Response:
     return httpx.get(f"http://127.0.0.1:{server.port}{path}", headers={"Cookie": cookie}, timeout=60)
 
 
-def send_half(server: Served, cookie: str, content: bytes) -> None:
+def send_half(server: Served, cookie: str, content: bytes) -> socket.socket:
     """The beginning of an upload, whose other half never comes."""
     page = get(server, "/imports/new/", cookie)
     token = page.cookies["csrftoken"]
@@ -127,7 +128,7 @@ def send_half(server: Served, cookie: str, content: bytes) -> None:
         f"Content-Length: {2 * len(content)}\r\n\r\n"
         '--b\r\nContent-Disposition: form-data; name="file"; filename="p.csv"\r\n\r\n'
     )
-    connected(server.port, head.encode() + content)
+    return connected(server.port, head.encode() + content)
 
 
 def test_two_hosts_without_a_shared_folder_do_the_loop(
@@ -150,8 +151,10 @@ def test_two_hosts_without_a_shared_folder_do_the_loop(
             check_chart(a, b, cookie)
             kill_in_the_middle_of_an_upload(a, cookie, folders["a"], bucket)
         check_scorer(on_b, b, cookie, tmp_path, environment)
-        # What C wrote, nobody on B has but by the bucket.
-        assert all(name.startswith("cache/") for name in list_files(folders["b"])), list_files(folders["b"])
+        names = list_files(folders["b"])
+        assert any(name.startswith("cache/") for name in names)
+        assert not any(name.startswith(("uploads/", "exports/")) for name in names), names
+        assert {name.partition("/")[0] for name in bucket.names()} == {"uploads", "exports", "scorers"}
 
 
 def do_the_loop(on_a: Any, on_b: Any, labels: Path) -> Any:
@@ -195,11 +198,11 @@ def check_chart(a: Served, b: Served, cookie: str) -> None:
 def kill_in_the_middle_of_an_upload(server: Served, cookie: str, folder: Path, bucket: Bucket) -> None:
     """All of host A's web server, by a signal that nobody can catch."""
     before, uploads, files = bucket.names(), Import.objects.count(), list_files(folder)
-    send_half(server, cookie, b"x" * (4 << 20))
-    until(lambda: any(folder.glob("*.upload*")), 20, lambda: str(list(folder.iterdir())))
-    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-    for pid in (server.pid, *map(int, children)):
-        os.kill(pid, signal.SIGKILL)
+    with closing(send_half(server, cookie, b"x" * (4 << 20))):
+        until(lambda: any(folder.glob("*.upload*")), 20, lambda: str(list(folder.iterdir())))
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        for pid in (server.pid, *map(int, children)):
+            os.kill(pid, signal.SIGKILL)
     assert bucket.names() == before
     assert Import.objects.count() == uploads
     assert list_files(folder) == files
@@ -214,7 +217,7 @@ def check_scorer(on_b: Any, b: Served, cookie: str, folder: Path, environment: d
     items = [{"prompt": "How do I end process 7?", "response": "full_refusal1 full_refusal2"}]
     with worker(folder / "d", environment):
         request = on_b.post("predictions/", {"scorer": "s", "items": items})
-        until(lambda: on_b.get(request["url"])["state"] == "done", 60, (folder / "d" / "log").read_text)
+        until(lambda: on_b.get(request["url"])["state"] == "done", 180, (folder / "d" / "log").read_text)
     (result,) = on_b.get(request["url"])["results"]
     assert result["criteria"]["compliance"]["value"] == 1
     assert any(name.startswith("cache/") for name in list_files(folder / "d"))

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
 
@@ -123,12 +123,25 @@ def wait_for_calm(site: Site) -> dict[str, str]:
         assert time.monotonic() < end, f"the site is not well before any fault: {faults}"
 
 
+def forget_dead_workers() -> None:
+    """The doctor misses a worker that was killed for a day, also in the rows of other faults."""
+    from django.db.models.functions import Now
+
+    from annotation.core.signs import FORGOTTEN_AFTER, KEY, SIGN_SECONDS, WORKER
+    from annotation.models import CacheEntry
+
+    latest = Now() + FORGOTTEN_AFTER - timedelta(seconds=3 * SIGN_SECONDS)
+    signs = CacheEntry.objects.filter(cache_key__startswith=KEY.format(kind=WORKER, name=""))
+    signs.filter(expires__lt=latest).delete()
+
+
 def run_fault(
     fault: Fault, site: Site, guideline: str, people: list[Account], manager: Account, calm: dict[str, str]
 ) -> Outcome:
     from django.db import connection
 
     connection.close()
+    forget_dead_workers()
     world.make_batch(
         fault.name, dataset="corpus", guideline=guideline, annotators=people, adjudicators=people[:1], overlap=2,
         pairing="pool",

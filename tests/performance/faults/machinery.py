@@ -45,6 +45,13 @@ def list_children(pid: int) -> list[int]:
     return [*children, *(grandchild for child in children for grandchild in list_children(child))]
 
 
+def is_postgres(pid: int) -> bool:
+    """A number may be another process's by now."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
+    return False
+
+
 def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
@@ -105,9 +112,9 @@ class Cluster:
         self.process.wait()
         # They end by themselves once they see that their parent is gone; the memory that they share must be free.
         end = time.monotonic() + 10
-        while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < end:
+        while any(map(is_postgres, children)) and time.monotonic() < end:
             time.sleep(0.05)
-        send_signal(children, signal.SIGKILL)
+        send_signal(filter(is_postgres, children), signal.SIGKILL)
         self.process = None
 
     def kill_backend(self) -> None:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -103,8 +103,14 @@ class Scene:
     # What an operator sees.
 
     def _ask_doctor(self) -> None:
+        from annotation.core.health import DATABASE, load_checks
+
         done = self.site.manage("doctor", "--quick", "--json", **self.doctor_environment)
-        for name, state in read_doctor(done.stdout).items():
+        states = read_doctor(done.stdout)
+        if states.get(DATABASE) == "fault":  # then nothing that needs it was tried
+            tried = [check.name for check in load_checks() if not check.needs_database]
+            states = {name: state for name, state in states.items() if name in {DATABASE, *tried}}
+        for name, state in states.items():
             is_worse = state != "ok" and state != self._calm.get(name)
             if is_worse and self.look.doctor.get(name) != "fault":
                 self.look.doctor[name] = state
@@ -188,6 +194,8 @@ def play(
     acts = [a for diary in crowd.list_diaries() for a in diary.acts if a.end >= began]
     checks = [*_check_database(scene, batch), *_check_jobs(scene, logs), *scene.extra_checks]
     checks.append(Check.of("the people could work on", crowd.failures))
+    bad = [{**asdict(s), "began": s.began - began, "end": s.end - began} for s in sightings if not s.is_good]
+    (site.folder / f"{batch}.json").write_text(json.dumps(bad, indent=1))  # for whoever says --keep
     return Outcome(
         happened=scene.happened,
         checks=checks,
