@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -166,7 +167,13 @@ def run_all(options: argparse.Namespace) -> bool:
                     rows.append(build_skipped_row(fault.title, obstacle))
                     _say(rows[-1])
                     continue
-                outcome = run_fault(fault, site, guideline, people, manager, calm)
+                try:
+                    outcome = run_fault(fault, site, guideline, people, manager, calm)
+                except Exception as error:  # the rows of the others count all the same
+                    traceback.print_exc()
+                    rows.append(build_skipped_row(fault.title, f"{type(error).__name__}, see the output"))
+                    wrong += 1
+                    continue
                 rows.append(build_row(fault.title, outcome))
                 wrong += len(list_wrong(outcome))
                 _say(f"{fault.name}, {time.monotonic() - began:.0f} s: {rows[-1]}")

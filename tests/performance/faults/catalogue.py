@@ -218,10 +218,11 @@ def use_pooler(scene: Scene) -> None:
 
 
 def skew_clocks(scene: Scene) -> None:
+    library = limits.build_clock(scene.site.folder)
     try:
-        scene.site.restart(WEB, **limits.build_clock_environment(SKEW_SECONDS))
-        scene.site.restart(WORKER, **limits.build_clock_environment(-SKEW_SECONDS))
-        scene.doctor_environment = limits.build_clock_environment(SKEW_SECONDS)
+        scene.site.restart(WEB, **limits.build_clock_environment(library, SKEW_SECONDS))
+        scene.site.restart(WORKER, **limits.build_clock_environment(library, -SKEW_SECONDS))
+        scene.doctor_environment = limits.build_clock_environment(library, SKEW_SECONDS)
         scene.note(f"web {SKEW_SECONDS} s ahead, worker {SKEW_SECONDS} s behind the database")
         scene.hold(12)
     finally:
@@ -230,7 +231,7 @@ def skew_clocks(scene: Scene) -> None:
 
 
 def find_no_clock(site: Site) -> str:
-    return "" if limits.find_clock_library() else "libfaketime is not installed"
+    return "" if limits.find_compiler() else "no C compiler is installed, which makes the other clock"
 
 
 def fill_data(scene: Scene) -> None:
