@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -17,11 +18,12 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from playwright.sync_api import expect
 from prometheus_client.parser import text_string_to_metric_families
 
+from annotation.core.databases import is_connection_lost, is_database_full
 from annotation.models import Annotation, Batch, Person
 from annotation.services.people.tokens import make_token
 from tests.annotation.views.test_jobs import database_url
@@ -150,6 +152,66 @@ def test_what_is_submitted_during_an_outage_waits_and_arrives_once(
     until(lambda: Annotation.objects.count() == 1, 60)
     expect(page.locator("[data-outbox].outbox--waiting")).to_have_count(0)
     context.close()
+
+
+NO_ROOM = """
+CREATE FUNCTION refuse_for_want_of_room() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'could not extend file "base/1/2": No space left on device' USING ERRCODE = 'disk_full'; END $$;
+CREATE TRIGGER no_room BEFORE INSERT ON annotation_annotation
+FOR EACH ROW EXECUTE FUNCTION refuse_for_want_of_room();
+"""
+ROOM = "DROP FUNCTION IF EXISTS refuse_for_want_of_room() CASCADE"
+
+
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """PostgreSQL answers as it does where it cannot make the table of annotations longer."""
+    with connection.cursor() as cursor:
+        cursor.execute(NO_ROOM)
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute(ROOM)
+
+
+def test_while_the_disk_of_the_database_is_full_the_answer_is_503_and_nothing_is_lost(
+    server: Served, tmp_path: Path, batch: Batch, lin: Person, full_disk: None
+):
+    _token, token = make_token(person=lin, name="t", scope="work", days=1, actor=lin)
+    headers = {"Authorization": f"Token {token}", "Content-Type": "application/json"}
+    _status, _headers, text = ask(server.port, "/api/v1/batches/first/next/", "POST", "{}", **headers)
+    item = json.loads(text)
+    labels = {criterion["name"]: criterion["values"][0] for criterion in item["criteria"]}
+    address = f"/api/v1/assignments/{item['assignment']}/submit/"
+    body, key = json.dumps({"labels": labels, "seconds": 1}), {"Idempotency-Key": "k" * 16}
+    for _ in range(3):
+        status, answer_headers, text = ask(server.port, address, "POST", body, **headers, **key)
+        assert (status, answer_headers["Retry-After"]) == (503, "5")
+        error = json.loads(text)["error"]
+        assert (error["code"], "no room on its disk" in error["message"]) == ("unavailable", True)
+    assert not Annotation.objects.exists()
+    page_headers = {"Cookie": cookie_of(lin), "Accept": "text/html"}
+    status, _headers, _page = ask(server.port, "/work/first/", **page_headers)
+    assert status == 200  # what needs no room works
+
+    with connection.cursor() as cursor:
+        cursor.execute(ROOM)
+    assert ask(server.port, address, "POST", body, **headers, **key)[0] == 201
+    assert Annotation.objects.count() == 1
+    (line,) = [line for line in read_log(tmp_path) if line["level"] == "ERROR"]
+    assert "the database has no room" in str(line["message"])
+    assert "Traceback" not in (tmp_path / "gunicorn.log").read_text()
+
+
+def test_sqlite_says_too_that_its_disk_is_full():
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("PRAGMA max_page_count = 2")
+        database.execute("CREATE TABLE t (text)")
+        with pytest.raises(sqlite3.OperationalError) as refusal:
+            database.execute("INSERT INTO t VALUES (?)", ["x" * 100_000])
+    error = OperationalError()
+    error.__cause__ = refusal.value
+    assert is_database_full(error)
+    assert not is_connection_lost(error)
 
 
 def test_two_processes_are_measured_as_one_by_the_names_of_routes(

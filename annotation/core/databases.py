@@ -24,6 +24,8 @@ IS_POOLED = "SELECT pg_backend_pid() <> %s OR EXISTS (SELECT FROM pg_prepared_st
 """The process that answers is not the one that greeted, or a new connection has a past."""
 SERVER_STOPS = ("57P01", "57P02", "57P03")
 SERIALIZATION_FAILURE = "40001"
+DISK_FULL = "53100"
+SQLITE_DISK_FULL = "SQLITE_FULL"
 MAX_STATEMENT = 1000
 """Characters of a slow statement that the log has."""
 MAX_SNAPSHOTS = 10
@@ -77,6 +79,15 @@ def _time_statement(
 def is_connection_lost(error: BaseException) -> bool:
     """Whether the connection broke, and nothing is wrong with what was asked of the database."""
     return any(_is_of_connection(cause) for cause in _causes(error))
+
+
+def is_database_full(error: BaseException) -> bool:
+    """Whether the database has no room on its disk for what was asked of it. What it has stands."""
+    return any(
+        getattr(cause, "pgcode", "") == DISK_FULL
+        or getattr(cause, "sqlite_errorname", "") == SQLITE_DISK_FULL
+        for cause in _causes(error)
+    )
 
 
 def wait_for_database(act: Callable[[], T]) -> T:

@@ -43,7 +43,11 @@ class Answer:
 
 
 class Client:
-    """One person's connection. ``headers`` go with every request; ``reopened`` counts idle ones that were closed."""
+    """One person's connection. ``headers`` go with every request; ``reopened`` counts idle ones that were closed.
+    ``patience`` is for each answer, in seconds.
+    """
+
+    patience = PATIENCE
 
     def __init__(self, port: int, headers: dict[str, str]) -> None:
         self.port = port
@@ -85,7 +89,7 @@ class Client:
 
     def _exchange(self, request: bytes) -> Answer:
         if self._socket is None:
-            self._socket = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+            self._socket = socket.create_connection(("127.0.0.1", self.port), timeout=self.patience)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.sendall(request)
         data = b""

@@ -90,17 +90,17 @@ def command(name: str, *arguments: str) -> Any:
 def make_people(count: int, *, prefix: str = "a") -> list[Account]:
     """People who may annotate and adjudicate, each with a token and a session."""
     names = [f"{prefix}{number:03}" for number in range(1, count + 1)]
-    return [_make_account(name, "annotator,adjudicator") for name in names]
+    return [make_account(name, "annotator,adjudicator") for name in names]
 
 
 def make_manager() -> Account:
-    return _make_account("manager", "manager")
+    return make_account("manager", "manager")
 
 
-def _make_account(name: str, groups: str) -> Account:
+def make_account(name: str, groups: str, *, scope: str = "work") -> Account:
     from annotation.models import Person
 
-    made = command("add_person", name, "--groups", groups, "--token")
+    made = command("add_person", name, "--groups", groups, "--token", "--scope", scope)
     return Account(name, made["token"], _session(Person.objects.get(username=name)))
 
 
