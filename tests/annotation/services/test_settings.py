@@ -43,7 +43,7 @@ Start = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def start() -> Iterator[Start]:
-    """``start(folder, *names, **environment)`` reads the settings in a process of its own with this environment alone."""
+    """``start(folder, *names, **environment)``: the settings read in a process with this environment alone."""
     with subprocess.Popen(
         [sys.executable, "-c", FORKS], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
@@ -243,7 +243,9 @@ SITE = {"ASSAY_SITE_URL": "http://localhost:8000"}
         ("file://folder", "whole"),
     ],
 )
-def test_a_bad_mail_server_is_refused_without_its_password(start: Start, tmp_path: Path, url: str, words: str):
+def test_a_bad_mail_server_is_refused_without_its_password(
+    start: Start, tmp_path: Path, url: str, words: str
+):
     output = start(tmp_path, EMAIL_URL=url)
     assert output.returncode == 1
     last = output.stderr.strip().splitlines()[-1]
@@ -265,7 +267,9 @@ def test_a_bad_mail_server_is_refused_without_its_password(start: Start, tmp_pat
         ({"ASSAY_MAIL_DAYS": "0"}, "ASSAY_MAIL_DAYS='0': say a whole number above 0"),
     ],
 )
-def test_mail_needs_a_sender_and_the_address_of_the_site(start: Start, tmp_path: Path, changes: dict[str, str], words: str):
+def test_mail_needs_a_sender_and_the_address_of_the_site(
+    start: Start, tmp_path: Path, changes: dict[str, str], words: str
+):
     output = start(tmp_path, **{**MAIL, **SITE, **changes})
     assert output.returncode == 1
     assert words in output.stderr.strip().splitlines()[-1]
