@@ -62,8 +62,8 @@ class MigratedDatabase:
 
 
 def make_postgres_template(folder: Path) -> str:
-    """The name of a PostgreSQL database that all migrations of this code were applied to, beside the tests' own and kept
-    from run to run. The first worker of a first run makes it; the others wait for it, and all work on copies.
+    """A PostgreSQL database that all migrations of this code were applied to, beside the tests' own: its name. It is
+    kept from run to run. The first worker of a first run makes it; the others wait for it, and all work on copies.
     """
     own = connection.settings_dict["NAME"]
     beginning = f"{own}_migrated_"
