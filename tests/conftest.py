@@ -56,6 +56,9 @@ LONG = (
     "test_state_machine.py",
     "test_annotate_loop.py",
     "test_xstest_loop.py",
+    "test_restore_drill.py",
+    "test_everyone_everywhere.py",
+    "test_client.py",
 )
 
 
