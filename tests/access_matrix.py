@@ -1,4 +1,4 @@
-"""Who may ask for what: every address of the product by 25 kinds of people and 6 methods.
+"""Who may ask for what: every address of the product by 26 kinds of people and 6 methods.
 
 The addresses come from the resolver and the roles from ``MAY`` in test_everyone_everywhere.py. A kind of people that
 lost something (a group, a part in the batch, the account, the token) has what is left. Each request is undone.
@@ -42,7 +42,11 @@ from tests.test_everyone_everywhere import (
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 BASIC_KINDS = frozenset(
-    {"not signed in", "in no group", *ROLES, "annotator without the group", "adjudicator without the group"}
+    {
+        *("not signed in", "in no group", *ROLES),
+        *("annotator without the group", "adjudicator without the group"),
+        *("member of another study", "member of another study in this one"),
+    }
 )
 SAFE = frozenset({"GET", "HEAD"})
 REFUSED = frozenset({403, 404, 405})
@@ -111,6 +115,8 @@ class Kind:
     owns: bool = True
     is_blind: bool = False
     is_admin: bool = False
+    former_role: str = ""
+    """That of the group which was taken away."""
     study: str = ""
     """Of another study: where this names one, the addresses have it in front; else they have none."""
     is_elsewhere: bool = False
@@ -138,13 +144,14 @@ def make_kinds(world: World) -> list[Kind]:
         Kind("viewer", sign_in(people["viewer"]), frozenset({"viewer"})),
         Kind("worker of no batch", sign_in(make_person("elsewhere", "annotator", "adjudicator")), **both),
         Kind("worker who left the batch", sign_in(make_past_member(world)), **both, is_blind=True),
-        Kind(
-            "annotator without the group", sign_in(make_member(world, "annotator")), frozenset({"stranger"})
-        ),
-        Kind(
-            "adjudicator without the group",
-            sign_in(make_member(world, "adjudicator")),
-            frozenset({"stranger"}),
+        *(
+            Kind(
+                f"{role} without the group",
+                sign_in(make_member(world, role)),
+                frozenset({"stranger"}),
+                former_role=role,
+            )
+            for role in ("annotator", "adjudicator")
         ),
         Kind(
             "manager who annotates",
@@ -173,7 +180,7 @@ def make_kinds(world: World) -> list[Kind]:
 
 
 def make_others() -> list[Kind]:
-    """Members of another study in each role, at addresses without a study; and of all roles, at the world's."""
+    """Members of another study in each role, at addresses without a study; in all roles, there and at the world's."""
     study = create_study(name="elsewhere")
     with limit_to_studies([study.pk]):
         people = {role: add_person(name=f"other-{role}", roles=[role]) for role in ROLES}
@@ -185,6 +192,7 @@ def make_others() -> list[Kind]:
     ]
     return [
         *kinds,
+        Kind("member of another study", sign_in(member), frozenset(ROLES), **other),
         Kind(
             "member of another study in this one",
             sign_in(member),
@@ -249,13 +257,17 @@ def make_expired_token(person: Person) -> Client:
 def requests(
     kinds: Sequence[Kind], share: float = 1.0, seed: int = 0
 ) -> Iterator[tuple[str, list[str], str, Kind]]:
-    """Name, parameters, method and kind of people of each request: the GETs and POSTs of strangers, of each role,
-    here and in another study, and of who lost theirs, and of all the others a share drawn by ``seed``.
+    """Name, parameters, method and kind of people of each request: the GETs and POSTs of strangers, of each role, of
+    members of another study and of who lost the role that may, and of all the others a share drawn by ``seed``.
+
+    Who has all roles in another study passes wherever one of them is asked for, and only the study is left to refuse:
+    what people of a single role there are refused, they are.
     """
     rng = random.Random(seed)
     for name, parameters in ADDRESSES:
         for method, kind in product(METHODS, kinds):
-            is_basic = (kind.name in BASIC_KINDS or kind.is_elsewhere) and method in {"GET", "POST"}
+            is_in_question = not kind.former_role or kind.former_role in MAY.get(name, ())
+            is_basic = kind.name in BASIC_KINDS and is_in_question and method in {"GET", "POST"}
             if name != "logout" and (is_basic or rng.random() < share):
                 yield name, parameters, method, kind
 

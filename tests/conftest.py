@@ -56,6 +56,9 @@ LONG = (
     "test_state_machine.py",
     "test_annotate_loop.py",
     "test_xstest_loop.py",
+    "test_restore_drill.py",
+    "test_everyone_everywhere.py",
+    "test_client.py",
 )
 
 
@@ -92,10 +95,17 @@ def django_db_keepdb(django_db_keepdb: bool, migrated_database: MigratedDatabase
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
-    django_db_modify_db_settings: None, migrated_database: MigratedDatabase | None
+    request: pytest.FixtureRequest,
+    django_db_modify_db_settings: None,
+    migrated_database: MigratedDatabase | None,
+    django_db_blocker: Any,
 ) -> None:
     if migrated_database is not None:
         migrated_database.copy_to(Path(connection.settings_dict["TEST"]["NAME"]))
+        return
+    with django_db_blocker.unblock():
+        template = databases.make_postgres_template(request.config.cache.mkdir("migrated"))
+    connection.settings_dict["TEST"]["TEMPLATE"] = template
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import django
 from django.conf import settings
+from django.core.management import call_command
 from django.db import connection, transaction
 
 from tests.support import put_in_reasons, without_audit_guard
@@ -58,6 +59,39 @@ class MigratedDatabase:
         """Bring the tests' database back to where the migrations left it."""
         connection.ensure_connection()
         self._source.backup(connection.connection)
+
+
+def make_postgres_template(folder: Path) -> str:
+    """A PostgreSQL database that all migrations of this code were applied to, beside the tests' own: its name. It is
+    kept from run to run. The first worker of a first run makes it; the others wait for it, and all work on copies.
+    """
+    own = connection.settings_dict["NAME"]
+    beginning = f"{own}_migrated_"
+    name = f"{beginning}{hash_migrations()[:12]}"
+    unfinished = f"{own}_migrating"
+    with (folder / "postgres.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with connection._nodb_cursor() as cursor:
+            cursor.execute(
+                "SELECT datname FROM pg_database WHERE starts_with(datname, %s) OR datname = %s",
+                [beginning, unfinished],
+            )
+            present = [row[0] for row in cursor.fetchall()]
+            if name in present:
+                return name
+            for old in present:
+                cursor.execute(f"DROP DATABASE {connection.ops.quote_name(old)}")
+            cursor.execute(f"CREATE DATABASE {connection.ops.quote_name(unfinished)}")
+        connection.settings_dict["NAME"] = unfinished
+        try:
+            call_command("migrate", verbosity=0, interactive=False)
+        finally:
+            connection.close()
+            connection.settings_dict["NAME"] = own
+        with connection._nodb_cursor() as cursor:
+            names = [connection.ops.quote_name(database) for database in (unfinished, name)]
+            cursor.execute(f"ALTER DATABASE {names[0]} RENAME TO {names[1]}")
+    return name
 
 
 def empty() -> None:

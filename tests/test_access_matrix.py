@@ -1,5 +1,5 @@
-"""The access matrix so far as a minute allows: each role and strangers at every address, and a tenth of what others
-ask, or by other methods than GET and POST. It is always the same tenth.
+"""The access matrix so far as a minute allows: each role, strangers and members of another study at every address, and
+a tenth of what others ask, or by other methods than GET and POST. It is always the same tenth.
 
 The whole of it is a command: ``python -m tests.performance.access_matrix``.
 """

@@ -1,4 +1,4 @@
-"""Ask for every address of the product as 25 kinds of people with 6 methods, and count what is answered wrongly.
+"""Ask for every address of the product as 26 kinds of people with 6 methods, and count what is answered wrongly.
 
     python -m tests.performance.access_matrix
 

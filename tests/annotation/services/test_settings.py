@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import stat
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 from rjsmin import jsmin
@@ -14,19 +17,58 @@ from rjsmin import jsmin
 from tests.conftest import ROOT
 
 SETTINGS = ROOT / "config" / "settings.py"
-SHOW = "import config.settings as s, sys; print(*(getattr(s, name) for name in sys.argv[1:]), sep='\\n')"
+# Each request is answered by a child, which reads the settings as a process does that has only just started: what is
+# imported before has no settings, and takes most of a start.
+FORKS = """
+import json, os, sys
+import csp.constants, dj_database_url, django.utils.translation, kombu, pydantic, yaml
+from celery.schedules import crontab
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
+request = json.loads(line)
+os.environ.clear()
+os.environ.update(request["environment"])
+for number, path in ((1, request["output"]), (2, request["errors"])):
+    os.dup2(os.open(path, os.O_WRONLY), number)
+import config.settings
+print(*(getattr(config.settings, name) for name in request["names"]), sep="\\n")
+"""
+Start = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def start(folder: Path, *names: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Read the settings in a process of its own with this environment alone."""
-    return subprocess.run(
-        [sys.executable, "-c", SHOW, *names],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "ASSAY_DATA_DIR": str(folder), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def start() -> Iterator[Start]:
+    """``start(folder, *names, **environment)``: the settings read in a process with this environment alone."""
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+
+        def read(folder: Path, *names: str, **environment: str) -> subprocess.CompletedProcess[str]:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            with NamedTemporaryFile() as output, NamedTemporaryFile() as errors:
+                request = {
+                    "names": names,
+                    "environment": {
+                        "PATH": os.environ["PATH"],
+                        "ASSAY_DATA_DIR": str(folder),
+                        **environment,
+                    },
+                    "output": output.name,
+                    "errors": errors.name,
+                }
+                print(json.dumps(request), file=server.stdin, flush=True)
+                code = int(server.stdout.readline())
+                return subprocess.CompletedProcess(
+                    names, code, output.read().decode(), errors.read().decode()
+                )
+
+        yield read
 
 
 def read_by_settings() -> set[str]:
@@ -62,20 +104,20 @@ def read_by_settings() -> set[str]:
         ("ASSAY_HTTPS", "sometimes"),
     ],
 )
-def test_a_bad_value_names_itself_and_stops_the_start(tmp_path: Path, name: str, value: str):
+def test_a_bad_value_names_itself_and_stops_the_start(start: Start, tmp_path: Path, name: str, value: str):
     output = start(tmp_path, **{name: value})
     assert output.returncode == 1
     last = output.stderr.strip().splitlines()[-1]
     assert f"{name}={value!r}: " in last
 
 
-def test_a_beat_slower_than_its_patience_is_refused(tmp_path: Path):
+def test_a_beat_slower_than_its_patience_is_refused(start: Start, tmp_path: Path):
     output = start(tmp_path, ASSAY_JOB_HEARTBEAT_SECONDS="15", ASSAY_JOB_STALE_SECONDS="15")
     assert output.returncode == 1
     assert "ASSAY_JOB_STALE_SECONDS=15: " in output.stderr.strip().splitlines()[-1]
 
 
-def test_an_empty_value_is_the_default(tmp_path: Path):
+def test_an_empty_value_is_the_default(start: Start, tmp_path: Path):
     output = start(tmp_path, "LANGUAGE_CODE", "CELERY_BROKER_URL", ASSAY_LANGUAGE="", CELERY_BROKER_URL="")
     assert output.stdout.split() == ["en", "filesystem://"]
 
@@ -88,7 +130,7 @@ def test_every_variable_is_documented_and_every_documented_one_is_read():
     assert len(documented) > 10
 
 
-def test_on_loopback_a_secret_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path):
+def test_on_loopback_a_secret_key_is_made_once_and_only_its_owner_reads_it(start: Start, tmp_path: Path):
     first, second = (start(tmp_path, "SECRET_KEY").stdout.strip() for _ in range(2))
     assert first == second == (tmp_path / "secret_key").read_text()
     assert len(first) > 50
@@ -98,7 +140,7 @@ def test_on_loopback_a_secret_key_is_made_once_and_only_its_owner_reads_it(tmp_p
 @pytest.mark.parametrize("hosts", ["assay.example.org", "localhost,10.0.0.7", ".example.org"])
 @pytest.mark.parametrize("database", ["", "postgres://assay@db/assay"])
 def test_beyond_loopback_a_secret_key_is_demanded_whatever_the_database(
-    tmp_path: Path, hosts: str, database: str
+    start: Start, tmp_path: Path, hosts: str, database: str
 ):
     refused = start(tmp_path, ALLOWED_HOSTS=hosts, DATABASE_URL=database)
     assert refused.returncode == 1
@@ -120,7 +162,7 @@ def test_beyond_loopback_a_secret_key_is_demanded_whatever_the_database(
     ids=["short", "short-public", "debug", "any-host", "any-host-besides"],
 )
 def test_what_opens_a_public_server_stops_the_start(
-    tmp_path: Path, variable: str, environment: dict[str, str]
+    start: Start, tmp_path: Path, variable: str, environment: dict[str, str]
 ):
     refused = start(tmp_path, **environment)
     assert refused.returncode == 1
@@ -129,13 +171,13 @@ def test_what_opens_a_public_server_stops_the_start(
     assert "k" * 31 not in line, "a secret stands in no log"
 
 
-def test_what_is_safe_starts(tmp_path: Path):
+def test_what_is_safe_starts(start: Start, tmp_path: Path):
     public = {"SECRET_KEY": "k" * 32, "ALLOWED_HOSTS": "assay.example.org"}
     assert start(tmp_path, "DEBUG", **public).stdout.strip() == "False"
     assert start(tmp_path, "DEBUG", DEBUG="true").stdout.strip() == "True"
 
 
-def test_the_demo_serves_loopback_only(tmp_path: Path):
+def test_the_demo_serves_loopback_only(start: Start, tmp_path: Path):
     refused = start(
         tmp_path, ASSAY_DEMO_PROCESS="true", ALLOWED_HOSTS="assay.example.org", SECRET_KEY="k" * 50
     )
@@ -143,13 +185,13 @@ def test_the_demo_serves_loopback_only(tmp_path: Path):
     assert "ASSAY_DEMO_PROCESS" in refused.stderr.strip().splitlines()[-1]
 
 
-def test_the_embedded_default_needs_no_server(tmp_path: Path):
+def test_the_embedded_default_needs_no_server(start: Start, tmp_path: Path):
     output = start(tmp_path, "DATABASES", "CELERY_BROKER_URL")
     assert str(tmp_path / "assay.sqlite3") in output.stdout
     assert "'transaction_mode': 'IMMEDIATE'" in output.stdout
 
 
-def test_production_is_chosen_by_two_addresses_alone(tmp_path: Path):
+def test_production_is_chosen_by_two_addresses_alone(start: Start, tmp_path: Path):
     output = start(
         tmp_path,
         "DATABASES",
@@ -162,13 +204,13 @@ def test_production_is_chosen_by_two_addresses_alone(tmp_path: Path):
     assert output.stdout.rstrip().endswith("redis://broker.example.org:6379/2")
 
 
-def test_behind_https_cookies_are_secure(tmp_path: Path):
+def test_behind_https_cookies_are_secure(start: Start, tmp_path: Path):
     names = ("SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SECURE_HSTS_SECONDS")
     assert start(tmp_path, *names, ASSAY_HTTPS="true").stdout.split() == ["True", "True", "31536000"]
     assert start(tmp_path, *names).stdout.split() == ["False", "False", "0"]
 
 
-def test_collected_styles_are_hashed_and_compressed_and_then_served_so(tmp_path: Path) -> None:
+def test_collected_styles_are_hashed_and_compressed_and_then_served_so(start: Start, tmp_path: Path) -> None:
     folder = tmp_path / "static"
     where = {**os.environ, "ASSAY_DATA_DIR": str(tmp_path), "ASSAY_STATIC_ROOT": str(folder)}
     command = [sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0"]
@@ -201,7 +243,9 @@ SITE = {"ASSAY_SITE_URL": "http://localhost:8000"}
         ("file://folder", "whole"),
     ],
 )
-def test_a_bad_mail_server_is_refused_without_its_password(tmp_path: Path, url: str, words: str):
+def test_a_bad_mail_server_is_refused_without_its_password(
+    start: Start, tmp_path: Path, url: str, words: str
+):
     output = start(tmp_path, EMAIL_URL=url)
     assert output.returncode == 1
     last = output.stderr.strip().splitlines()[-1]
@@ -223,13 +267,15 @@ def test_a_bad_mail_server_is_refused_without_its_password(tmp_path: Path, url: 
         ({"ASSAY_MAIL_DAYS": "0"}, "ASSAY_MAIL_DAYS='0': say a whole number above 0"),
     ],
 )
-def test_mail_needs_a_sender_and_the_address_of_the_site(tmp_path: Path, changes: dict[str, str], words: str):
+def test_mail_needs_a_sender_and_the_address_of_the_site(
+    start: Start, tmp_path: Path, changes: dict[str, str], words: str
+):
     output = start(tmp_path, **{**MAIL, **SITE, **changes})
     assert output.returncode == 1
     assert words in output.stderr.strip().splitlines()[-1]
 
 
-def test_mail_settings_as_they_should_be(tmp_path: Path):
+def test_mail_settings_as_they_should_be(start: Start, tmp_path: Path):
     encoded = "submission://assay%40example.org:p%2Fw%3A1@mail.example.org"
     environment = {**MAIL, "EMAIL_URL": encoded, "ASSAY_SITE_URL": "https://a.example.org/"}
     hosts = {"ALLOWED_HOSTS": ".example.org", "SECRET_KEY": "abcdefghij" * 5}

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from annotation.models import Batch, Person
 from config.middleware import POLLED
-from tests.annotation.services.test_settings import start
+from tests.annotation.services.test_settings import Start, start  # noqa: F401  (a fixture)
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.django_db
@@ -112,6 +112,6 @@ def test_who_only_looks_at_the_sign_in_page_gets_no_session(client: Client, db: 
 
 
 @pytest.mark.parametrize(("hours", "seconds"), [("", "43200"), ("1", "3600")])
-def test_the_hours_are_a_setting(tmp_path: Path, hours: str, seconds: str):
+def test_the_hours_are_a_setting(start: Start, tmp_path: Path, hours: str, seconds: str):  # noqa: F811
     output = start(tmp_path, "SESSION_COOKIE_AGE", ASSAY_SESSION_IDLE_HOURS=hours)
     assert output.stdout.strip() == seconds
