@@ -53,11 +53,11 @@ def sum_presses(events: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
         if (first["name"], second["name"]) == (PRESSED, SHOWN)
     ]
     own = _take_out_inner(spans)
-    ends = [began for began, _shown in windows[1:]] + [float("inf")]
+    ends = [began for began, _ended in windows[1:]] + [float("inf")]
     phases: dict[str, list[dict[str, float]]] = {"until it is shown": [], "later": []}
-    for (began, shown), end in zip(windows, ends, strict=True):
-        phases["until it is shown"].append(_sum_kinds(spans, own, began, shown))
-        phases["later"].append(_sum_kinds(spans, own, shown, min(end, shown + LATER)))
+    for (began, ended), end in zip(windows, ends, strict=True):
+        phases["until it is shown"].append(_sum_kinds(spans, own, began, ended))
+        phases["later"].append(_sum_kinds(spans, own, ended, min(end, ended + LATER)))
     return {phase: _take_medians(sums) for phase, sums in phases.items()}
 
 
