@@ -237,10 +237,11 @@ def test_the_account_is_never_used_again(lived: Person, ma: Person) -> None:
             act()
     batch = Batch.objects.get(name="first")
     set_member_active(batch=batch, person=person, role="annotator", active=False, actor=ma)
+    annotators = [person, Person.objects.get(username="chen")]
     for act in (
         lambda: join_batch(batch=batch, role="annotator", people=[person], actor=ma),
         lambda: set_member_active(batch=batch, person=person, role="annotator", active=True, actor=ma),
-        lambda: make_batch(batch.guideline, small_dataset(), annotators=[person], name="another"),
+        lambda: make_batch(batch.guideline, small_dataset(), annotators=annotators, name="another"),
     ):
         with pytest.raises(Conflict, match=f"{pseudonym} was erased"):
             act()
