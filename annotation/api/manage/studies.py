@@ -44,7 +44,7 @@ class Studies(ManageView):
         responses={200: StudyPart, **list_manage_refusals()},
     )
     def get(self, request: Request) -> Response:
-        visible = Study.objects.filter(pk__in=list_visible_studies(self.person))
+        visible = Study.objects.filter(pk__in=list_visible_studies(self.person), archived_at=None)
         return self.answer_part(visible, self._describe, StudyPart)
 
     def _describe(self, studies: Sequence[Study]) -> Iterable[dict[str, Any]]:
