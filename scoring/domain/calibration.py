@@ -13,7 +13,7 @@ Two ways are fitted, and compared by their log loss on folds that they were not 
 
 Of the two the one with the less log loss is taken.
 
-Sets of levels that hold the true one as often as promised. Pure: numpy alone.
+Sets of levels that hold the true one as often as promised.
 
 Least ambiguous sets (Sadinle, Lei and Wasserman 2019, "Least Ambiguous Set-Valued Classifiers With Bounded Error
 Levels"): a level is in the set if its probability is at least a threshold. The threshold comes from the probabilities

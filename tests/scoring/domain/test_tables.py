@@ -119,7 +119,8 @@ def test_sums_of_cells_are_those_of_the_drawn_groups(kind: type):
 
 def test_a_draw_has_as_many_groups_as_there_are_and_is_the_same_again():
     drawn = draw_groups(30, resamples=20, seed=1)
-    assert (drawn.shape, drawn.dtype) == ((30, 21), np.float32)
+    assert drawn.shape == (30, 21)
+    assert drawn.dtype == np.float32
     assert (drawn.sum(axis=0) == 30).all()
     drawn[:] = 0  # a copy: the next who asks gets the draws as they were
     assert (draw_groups(30, resamples=20, seed=1).sum(axis=0) == 30).all()
