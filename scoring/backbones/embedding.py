@@ -17,8 +17,8 @@ import numpy as np
 from annotation.core.errors import N_, AssayError
 from scoring.backbones.folder import card_heads, read_card, write_card
 from scoring.backbones.linear import (
-    FeatureExtractor,
     LinearRecipe,
+    Rows,
     fit_calibrated,
     list_pairs,
     predict_in_chunks,
@@ -65,22 +65,33 @@ def _load_once(name: str, remote_code: bool, _state: tuple[tuple[str, int, int],
 
 @dataclass(frozen=True)
 class EmbeddingFeatures:
-    encoder: Encoder
+    """Of examples. Nothing is learned but the heads."""
 
-    def extract(self, examples: Sequence[Example]) -> Any:
+    encoder: Encoder
+    pairs: Sequence[tuple[str, str]]
+
+    def learn(self, _rows: Rows) -> EmbeddingFeatures:
+        return self
+
+    def extract(self, rows: Rows) -> Any:
+        return self._embed([self.pairs[row] for row in rows])
+
+    def extract_further(self, examples: Sequence[Example]) -> Any:
+        return self._embed(list_pairs(examples))
+
+    def _embed(self, pairs: Sequence[tuple[str, str]]) -> Any:
         from scoring.inference.embedding import embed_pairs
 
-        return embed_pairs(self.encoder, list_pairs(examples))
+        return embed_pairs(self.encoder, pairs)
 
 
-def learn(encoder: Encoder, _examples: Sequence[Example]) -> FeatureExtractor:
-    """Nothing is learned but the heads."""
-    return EmbeddingFeatures(encoder)
+def read(encoder: Encoder, examples: Sequence[Example]) -> EmbeddingFeatures:
+    return EmbeddingFeatures(encoder, list_pairs(examples))
 
 
 def recipe(spec: Spec) -> LinearRecipe:
     encoder = load_encoder(spec.encoder, spec.remote_code)
-    return LinearRecipe(partial(learn, encoder), regularisation=3.0)
+    return LinearRecipe(partial(read, encoder), regularisation=3.0)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,14 @@ from scoring.backbones.choices import (
     spread_targets,
 )
 from scoring.backbones.folder import card_heads, read_card, write_card
-from scoring.backbones.linear import Recipe, crossfit, inner_splits, list_folds, list_forms
+from scoring.backbones.linear import (
+    Recipe,
+    TrainingMaterial,
+    crossfit,
+    inner_splits,
+    list_folds,
+    list_forms,
+)
 from scoring.domain.backbone import Backbone, FitProgress, FittedScorer, Report, ignore_progress, scale_report
 from scoring.domain.calibration import Calibration, average, fit_calibration, fit_weights, log_loss
 from scoring.domain.evaluation import predict_split
@@ -97,11 +104,12 @@ class SimpleMember:
         forms = {
             head.criterion: list_forms(self.recipe, head, level_counts(examples, head)) for head in heads
         }
+        material = TrainingMaterial.collect(self.recipe, examples, heads)
         choices: dict[str, HeadChoice] = {}
         result: TrialLogs = {}
         for i, (kind, splits) in enumerate(kinds.items()):
             part = scale_report(report, i / len(kinds), (i + 1) / len(kinds))
-            logs_by_form = crossfit(self.recipe, examples, heads, splits, forms=forms, seed=seed, report=part)
+            logs_by_form = crossfit(self.recipe, material, splits, forms=forms, seed=seed, report=part)
             folds = list_folds(examples, splits)
             choices = choices or {
                 head.criterion: choose_form(examples, head, logs_by_form, folds, self.recipe.balance)

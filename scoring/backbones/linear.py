@@ -33,10 +33,23 @@ from scoring.inference.ngram import AnyHead, Doubles, Floats, Form, LinearHead, 
 INNER_FOLDS = 3
 
 
-class FeatureExtractor(Protocol):
-    """What turns examples into rows of a matrix."""
+Rows = npt.NDArray[np.int64]
+"""Places of examples."""
 
-    def extract(self, examples: Sequence[Example]) -> Any: ...
+
+class FeatureExtractor(Protocol):
+    """What turns the examples of a corpus, or further ones, into rows of a matrix."""
+
+    def extract(self, rows: Rows) -> Any: ...
+
+    def extract_further(self, examples: Sequence[Example]) -> Any: ...
+
+
+class Corpus(Protocol):
+    """The texts of examples, which were read once however many folds learn from them."""
+
+    def learn(self, rows: Rows) -> FeatureExtractor:
+        """Features learned from these examples."""
 
 
 @dataclass(frozen=True)
@@ -44,47 +57,42 @@ class Targets:
     """What the examples that have a label of a head say: their rows, the places of their levels on the scale, and how
     many of the people said so, 1 of a label. A row comes again for each level that people gave."""
 
-    rows: list[int]
+    rows: Rows
     positions: npt.NDArray[np.int64]
     amounts: Doubles
+
+    @classmethod
+    def collect(cls, examples: Sequence[Example], head: Head) -> Targets:
+        places = {level: place for place, level in enumerate(head.values)}
+        parts = [
+            (i, places[level], share)
+            for i, example in enumerate(examples)
+            if head.criterion in example.labels
+            for level, share in target_shares(example, head).items()
+            if share > 0
+        ]
+        rows, positions, amounts = zip(*parts, strict=True) if parts else ((), (), ())
+        return cls(np.array(rows, np.int64), np.array(positions, np.int64), np.array(amounts, np.float64))
+
+    def select(self, rows: Sequence[int]) -> Targets:
+        """Of these examples alone."""
+        keep = np.isin(self.rows, np.array(rows, np.int64))
+        return Targets(self.rows[keep], self.positions[keep], self.amounts[keep])
 
 
 class ExampleRows:
     """The rows of features of some of the examples. Those asked for last are kept: every form of a head reads the same
     rows, as do heads that have labels of the same examples."""
 
-    def __init__(self, features: FeatureExtractor, examples: Sequence[Example]) -> None:
-        self.features, self.examples = features, examples
-        self._last: tuple[Sequence[int], Any] | None = None
-        self._targets: dict[str, Targets] = {}
+    def __init__(self, features: FeatureExtractor) -> None:
+        self._features = features
+        self._last: tuple[Rows, Any] | None = None
 
-    def list_targets(self, head: Head) -> Targets:
-        """The same for every form of the head."""
-        if head.criterion not in self._targets:
-            places = {level: place for place, level in enumerate(head.values)}
-            parts = [
-                (i, places[level], share)
-                for i, example in enumerate(self.examples)
-                if head.criterion in example.labels
-                for level, share in target_shares(example, head).items()
-                if share > 0
-            ]
-            rows, positions, amounts = zip(*parts, strict=True) if parts else ((), (), ())
-            self._targets[head.criterion] = Targets(
-                list(rows), np.array(positions, np.int64), np.array(amounts, np.float64)
-            )
-        return self._targets[head.criterion]
-
-    def select(self, rows: Sequence[int]) -> Any:
-        if self._last is None or self._last[0] != rows:
+    def select(self, rows: Rows) -> Any:
+        if self._last is None or not np.array_equal(self._last[0], rows):
             self._last = None  # the next matrix is not built beside it
-            self._last = (rows, self.features.extract([self.examples[row] for row in rows]))
+            self._last = (rows, self._features.extract(rows))
         return self._last[1]
-
-    @property
-    def width(self) -> int:
-        """How many features a row has."""
-        return int((self._last[1] if self._last else self.select([])).shape[1])
 
 
 @dataclass(frozen=True)
@@ -124,26 +132,25 @@ class Recipe(Protocol):
     @property
     def forms(self) -> tuple[Form, ...]: ...
 
-    def learn(self, examples: Sequence[Example]) -> FeatureExtractor:
-        """Features learned from examples."""
+    def read(self, examples: Sequence[Example]) -> Corpus: ...
 
     def fit(self, task: HeadTask, form: Form, seed: int) -> AnyHead: ...
 
 
-Learn = Callable[[Sequence[Example]], FeatureExtractor]
+Read = Callable[[Sequence[Example]], Corpus]
 
 
 @dataclass(frozen=True)
 class LinearRecipe:
     """Logistic regression, ridge-regularised: a larger ``regularisation`` (scikit-learn's C) fits closer."""
 
-    learned: Learn
+    reads: Read
     regularisation: float
     balance: float = 1.0
     forms: tuple[Form, ...] = ("multinomial", "cumulative")
 
-    def learn(self, examples: Sequence[Example]) -> FeatureExtractor:
-        return self.learned(examples)
+    def read(self, examples: Sequence[Example]) -> Corpus:
+        return self.reads(examples)
 
     def fit(self, task: HeadTask, form: Form, seed: int) -> LinearHead:
         weights: npt.NDArray[Any]
@@ -179,18 +186,33 @@ def list_forms(recipe: Recipe, head: Head, counts: Mapping[Value, int]) -> tuple
     return recipe.forms if ordered else recipe.forms[:1]
 
 
-def fit_head(recipe: Recipe, head: Head, learned: ExampleRows, *, form: Form, seed: int) -> AnyHead | None:
+def fit_head(
+    recipe: Recipe, head: Head, learned: ExampleRows, targets: Targets, *, form: Form, seed: int
+) -> AnyHead | None:
     """None where there is no label."""
-    labelled = learned.list_targets(head)
-    if not labelled.rows:
+    if not len(targets.rows):
         return None
-    amounts = labelled.amounts
-    seen, targets = np.unique(labelled.positions, return_inverse=True)
-    weight = weigh_levels(np.bincount(targets, weights=amounts), recipe.balance)
-    importance = weight[targets] * amounts
+    amounts = targets.amounts
+    seen, places = np.unique(targets.positions, return_inverse=True)
+    weight = weigh_levels(np.bincount(places, weights=amounts), recipe.balance)
+    importance = weight[places] * amounts
     importance = importance / importance.mean() * (amounts.sum() / len(amounts))
-    task = HeadTask(head, tuple(seen.tolist()), learned.select(labelled.rows), targets, importance, amounts)
-    return recipe.fit(task, form, seed)
+    matrix = learned.select(targets.rows)
+    return recipe.fit(HeadTask(head, tuple(seen.tolist()), matrix, places, importance, amounts), form, seed)
+
+
+@dataclass(frozen=True)
+class TrainingMaterial:
+    """What folds learn from and are tried on: the texts of the examples, and the targets of each head."""
+
+    size: int
+    corpus: Corpus
+    targets: Mapping[Head, Targets]
+
+    @classmethod
+    def collect(cls, recipe: Recipe, examples: Sequence[Example], heads: Sequence[Head]) -> TrainingMaterial:
+        targets = {head: Targets.collect(examples, head) for head in heads}
+        return cls(len(examples), recipe.read(examples), targets)
 
 
 def inner_splits(examples: Sequence[Example], seed: int) -> list[DataSplit]:
@@ -201,8 +223,7 @@ def inner_splits(examples: Sequence[Example], seed: int) -> list[DataSplit]:
 
 def crossfit(
     recipe: Recipe,
-    examples: Sequence[Example],
-    heads: Sequence[Head],
+    material: TrainingMaterial,
     splits: Sequence[DataSplit],
     *,
     forms: Mapping[str, Sequence[Form]],
@@ -213,18 +234,18 @@ def crossfit(
     asked for."""
     logs_by_form: dict[Form, Logs] = {}
     for i, split in enumerate(splits):
-        train = [examples[row] for row in split.train]
-        if any(example.labels for example in train):
-            features = recipe.learn(train)
-            learned, unseen = ExampleRows(features, train), ExampleRows(features, examples)
-            for head in heads:
-                tested = [row for row in split.test if head.criterion in examples[row].labels]
+        learned = {head: targets.select(split.train) for head, targets in material.targets.items()}
+        if any(len(targets.rows) for targets in learned.values()):
+            features = material.corpus.learn(np.array(split.train, np.int64))
+            trained, tested = ExampleRows(features), ExampleRows(features)
+            for head, targets in material.targets.items():
+                test = np.unique(targets.select(split.test).rows)
                 for form in forms[head.criterion]:
-                    fitted = fit_head(recipe, head, learned, form=form, seed=seed)
+                    fitted = fit_head(recipe, head, trained, learned[head], form=form, seed=seed)
                     if fitted is not None:
-                        blank = np.full((len(examples), len(head.values)), np.nan)
+                        blank = np.full((material.size, len(head.values)), np.nan)
                         logs = logs_by_form.setdefault(form, {}).setdefault(head.criterion, blank)
-                        logs[tested] = scale_logs(fitted, unseen.select(tested))
+                        logs[test] = scale_logs(fitted, tested.select(test))
         report(FitProgress("try", (i + 1) / len(splits)))
     return logs_by_form
 
@@ -269,17 +290,20 @@ def fit_calibrated(
     forms = {head.criterion: list_forms(recipe, head, level_counts(examples, head)) for head in heads}
     splits = inner_splits(examples, seed)
     trying = scale_report(report, 0, 0.7)
-    tried = crossfit(recipe, examples, heads, splits, forms=forms, seed=seed, report=trying)
+    material = TrainingMaterial.collect(recipe, examples, heads)
+    tried = crossfit(recipe, material, splits, forms=forms, seed=seed, report=trying)
     folds = list_folds(examples, splits)
     choices = {head.criterion: choose_form(examples, head, tried, folds, recipe.balance) for head in heads}
-    features = recipe.learn(examples)
-    learned = ExampleRows(features, examples)
+    features = material.corpus.learn(np.arange(len(examples)))
+    learned = ExampleRows(features)
+    width = features.extract(np.zeros(0, np.int64)).shape[1]
     fitted = []
     for i, head in enumerate(heads):
         choice = choices[head.criterion]
-        fitted_head: Any = fit_head(recipe, head, learned, form=choice.form, seed=seed)
+        targets = material.targets[head]
+        fitted_head: Any = fit_head(recipe, head, learned, targets, form=choice.form, seed=seed)
         if fitted_head is not None:
-            if len(fitted_head.seen) > 1 and learned.width:  # else it says the rates already
+            if len(fitted_head.seen) > 1 and width:  # else it says the rates already
                 offsets = choice.select_offsets(fitted_head.seen)
                 fitted_head = replace(fitted_head, temperature=choice.temperature, offsets=offsets)
             fitted.append(fitted_head)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scoring.backbones.folder import card_heads, read_card, write_card
-from scoring.backbones.linear import LinearRecipe, fit_calibrated, list_pairs, predict_in_chunks
-from scoring.backbones.run_counts import RunCounts
+from scoring.backbones.linear import LinearRecipe, Rows, fit_calibrated, list_pairs, predict_in_chunks
+from scoring.backbones.run_counts import RunCounts, learn_vocabularies
 from scoring.domain.backbone import FitProgress, Report, ignore_progress, scale_report
 from scoring.domain.training_data import Example, Head, Prediction, check_examples
 from scoring.inference import ngram as portable
-from scoring.inference.ngram import LinearHead, Sparse
+from scoring.inference.ngram import Ints, LinearHead, Sparse
 
 KIND = "ngram"
 READING = "words"
@@ -28,19 +28,49 @@ PREDICT_CHUNK = 4096
 
 
 @dataclass(frozen=True)
+class NgramCorpus:
+    """Examples whose texts were counted: ``places`` are their rows in the counts, block by block."""
+
+    counts: RunCounts
+    places: Sequence[Rows]
+
+    def learn(self, rows: Rows) -> NgramFeatures:
+        is_other = np.ones(len(self.places[0]), np.bool_)
+        is_other[rows] = False
+        others = np.flatnonzero(is_other)
+        if len(others) < len(rows):  # then what they have is taken from what all have
+            of_others = self._count_documents(others)
+            documents = [every - other for every, other in zip(self._all_documents, of_others, strict=True)]
+        else:
+            documents = self._count_documents(rows)
+        vocabularies = learn_vocabularies(documents, len(rows))
+        return NgramFeatures(portable.BlockFeatures(READING, vocabularies), self)
+
+    @cached_property
+    def _all_documents(self) -> list[Ints]:
+        return self._count_documents(np.arange(len(self.places[0])))
+
+    def _count_documents(self, rows: Rows) -> list[Ints]:
+        return self.counts.count_documents([places[rows] for places in self.places])
+
+
+@dataclass(frozen=True)
 class NgramFeatures:
-    """The features of the portable predictor, of examples."""
+    """The features of the portable predictor, of texts that were counted."""
 
     portable: portable.BlockFeatures
-    counts: RunCounts
+    corpus: NgramCorpus
 
-    def extract(self, examples: Sequence[Example]) -> Sparse:
-        return self.counts.build_matrix(self.portable, examples)
+    def extract(self, rows: Rows) -> Sparse:
+        return self.corpus.counts.build_matrix(self.portable, [places[rows] for places in self.corpus.places])
+
+    def extract_further(self, examples: Sequence[Example]) -> Sparse:
+        counts = self.corpus.counts
+        return counts.build_matrix(self.portable, counts.find_places(examples))
 
 
-def learn(counts: RunCounts, examples: Sequence[Example]) -> NgramFeatures:
-    vocabularies = counts.learn_vocabularies(examples)
-    return NgramFeatures(portable.BlockFeatures(READING, vocabularies), counts)
+def read(counts: RunCounts, examples: Sequence[Example]) -> NgramCorpus:
+    return NgramCorpus(counts, counts.find_places(examples))
 
 
 def build_counts() -> RunCounts:
@@ -64,7 +94,7 @@ class FittedNgramScorer:
     def _predict_chunk(self, examples: Sequence[Example]) -> list[Prediction]:
         if self.features is None:
             return self.predictor.probabilities(list_pairs(examples))
-        return portable.list_distributions(self.predictor.heads, self.features.extract(examples))
+        return portable.list_distributions(self.predictor.heads, self.features.extract_further(examples))
 
     def save(self, folder: Path) -> None:
         features = self.predictor.features
@@ -116,7 +146,7 @@ class NgramBackbone:
     @property
     def recipe(self) -> LinearRecipe:
         """Round numbers, not a search: on XSTest their neighbours differ by less than a point."""
-        return LinearRecipe(partial(learn, self.counts), regularisation=5.0)
+        return LinearRecipe(partial(read, self.counts), regularisation=5.0)
 
     def fit(
         self,

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.backbones.folder import card_heads, read_card, write_card
-from scoring.backbones.linear import FeatureExtractor, HeadTask, fit_calibrated, list_pairs, predict_in_chunks
+from scoring.backbones.linear import HeadTask, Rows, fit_calibrated, list_pairs, predict_in_chunks
 from scoring.backbones.ngram import PREDICT_CHUNK
 from scoring.domain.backbone import FitProgress, Report, ignore_progress, scale_report
 from scoring.domain.refusals import PHRASES
 from scoring.domain.training_data import Example, Head, Prediction, check_examples
 from scoring.inference import patterns as portable
-from scoring.inference.ngram import Floats, Form, Pair
+from scoring.inference.ngram import Floats, Form
 from scoring.inference.patterns import TREE_ARRAYS, Patterns, TreeHead
 
 KIND = "patterns"
@@ -29,17 +29,19 @@ KIND = "patterns"
 
 @dataclass(frozen=True)
 class PatternFeatures:
+    """Of examples, read once. Nothing is learned but the trees."""
+
     patterns: Patterns
+    matrix: Floats
 
-    cache: dict[Pair, Floats] = field(default_factory=dict)
-    """Rows by content: the folds of one fit read the same responses again and again."""
+    def learn(self, _rows: Rows) -> PatternFeatures:
+        return self
 
-    def extract(self, examples: Sequence[Example]) -> Floats:
-        text_pairs = list_pairs(examples)
-        new = [pair for pair in dict.fromkeys(text_pairs) if pair not in self.cache]
-        self.cache.update(zip(new, self.patterns.matrix(new), strict=True))
-        width = self.patterns.width
-        return np.array([self.cache[pair] for pair in text_pairs], np.float32).reshape(len(text_pairs), width)
+    def extract(self, rows: Rows) -> Floats:
+        return self.matrix[rows]
+
+    def extract_further(self, examples: Sequence[Example]) -> Floats:
+        return self.patterns.matrix(list_pairs(examples))
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,15 @@ class TreeRecipe:
     A rare level weighs by the square root of its rarity: trees of a few rows each follow single ones at full weight.
     """
 
-    features: PatternFeatures = field(default_factory=lambda: PatternFeatures(Patterns(PHRASES)))
+    patterns: Patterns = field(default_factory=lambda: Patterns(PHRASES))
     balance: float = 0.5
     forms: tuple[Form, ...] = ("multinomial",)
     trees: int = 200
     depth: int = 4
     rate: float = 0.06
 
-    def learn(self, examples: Sequence[Example]) -> FeatureExtractor:
-        return self.features
+    def read(self, examples: Sequence[Example]) -> PatternFeatures:
+        return PatternFeatures(self.patterns, self.patterns.matrix(list_pairs(examples)))
 
     def fit(self, task: HeadTask, form: Form, seed: int) -> TreeHead:
         if task.is_plain:

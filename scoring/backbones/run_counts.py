@@ -25,8 +25,8 @@ from scoring.inference.ngram import (
 )
 
 MIN_DOCUMENTS = 2
-ROWS = 4096
-"""Rows that are weighed at a time: what lies beside the matrix is small whatever its size."""
+ROWS = 1024
+"""Rows that are weighed at a time: what lies beside the matrix is small whatever its size, and near the processor."""
 COUNT_BITS = 32 - BUCKET_BITS
 MAX_COUNT = (1 << COUNT_BITS) - 1
 
@@ -54,10 +54,10 @@ class CountTable:
 
     def select(self, rows: Places) -> tuple[Entries, Places]:
         """The entries of these rows, and (rows + 1,) where each begins among them."""
-        lengths = self.measure(rows)
-        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        places = np.arange(bounds[-1]) + np.repeat(self._bounds[rows] - bounds[:-1], lengths)
-        return self._entries[places], bounds
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.measure(rows))])
+        firsts, ends = self._bounds[rows].tolist(), self._bounds[rows + 1].tolist()
+        parts = [self._entries[first:end] for first, end in zip(firsts, ends, strict=True)]
+        return np.concatenate(parts) if parts else self._entries[:0], bounds
 
     def measure(self, rows: Places) -> Places:
         """How many entries each of these rows has."""
@@ -111,27 +111,18 @@ class RunCounts:
         for text in cleaned:
             yield tuple(rows[block.sizes][block.part(text)] for block in blocks)
 
-    def learn_vocabularies(self, examples: Sequence[Example]) -> tuple[Vocabulary, ...]:
-        """The buckets of each block that occur in enough of the examples.
+    def count_documents(self, places: Sequence[Places]) -> list[Ints]:
+        """For each block, by bucket in how many of the examples in these places it is."""
+        return [
+            _count_rows_with(self._tables[block.sizes], rows)
+            for block, rows in zip(self.reading.blocks, places, strict=True)
+        ]
 
-        idf = ln((1 + documents) / (1 + documents with it)) + 1, as scikit-learn smooths it.
-        """
-        vocabularies = []
-        for block, places in zip(self.reading.blocks, self.find_places(examples), strict=True):
-            documents = np.zeros(1 << BUCKET_BITS, np.int64)
-            for start in range(0, len(places), ROWS):
-                entries, _bounds = self._tables[block.sizes].select(places[start : start + ROWS])
-                documents += np.bincount(entries >> np.uint32(COUNT_BITS), minlength=len(documents))
-            buckets = np.flatnonzero(documents >= MIN_DOCUMENTS).astype(np.int32)
-            idf = np.log((1 + len(examples)) / (1 + documents[buckets])) + 1
-            vocabularies.append(Vocabulary(buckets, idf.astype(np.float32)))
-        return tuple(vocabularies)
-
-    def build_matrix(self, features: BlockFeatures, examples: Sequence[Example]) -> Sparse:
-        """(examples, features): what ``features.matrix`` gives of the same texts."""
+    def build_matrix(self, features: BlockFeatures, places: Sequence[Places]) -> Sparse:
+        """(examples, features): what ``features.matrix`` gives of the texts of the examples in these places."""
         from scipy import sparse
 
-        places = self.find_places(examples)
+        size = len(places[0])
         columns = [vocabulary.column for vocabulary in features.vocabularies]
         width = sum(len(vocabulary.buckets) for vocabulary in features.vocabularies)
         most = sum(
@@ -142,7 +133,7 @@ class RunCounts:
         data, indices = np.empty(most, np.float32), np.empty(most, np.int32)
         lengths: list[Ints] = [np.zeros(1, np.int32)]
         filled = 0
-        for start in range(0, len(examples), ROWS):
+        for start in range(0, size, ROWS):
             matrices = [
                 vocabulary.weigh(self._select_counts(block, rows[start : start + ROWS], column, vocabulary))
                 for block, rows, column, vocabulary in zip(
@@ -157,16 +148,45 @@ class RunCounts:
         bounds = np.cumsum(np.concatenate(lengths), dtype=np.int64)
         if filled <= np.iinfo(np.int32).max:
             bounds = bounds.astype(np.int32)
-        return sparse.csr_matrix((data[:filled], indices[:filled], bounds), shape=(len(examples), width))
+        return sparse.csr_matrix((data[:filled], indices[:filled], bounds), shape=(size, width))
 
     def _select_counts(self, block: NgramBlock, rows: Places, column: Ints, vocabulary: Vocabulary) -> Sparse:
         """(rows, buckets of the vocabulary): how often each occurs."""
         from scipy import sparse
 
         entries, bounds = self._tables[block.sizes].select(rows)
-        of_entry = column[entries >> np.uint32(COUNT_BITS)]
+        of_entry = column.take(entries >> np.uint32(COUNT_BITS), mode="clip")
         is_known = of_entry >= 0
-        known_before = np.concatenate([np.zeros(1, np.int32), np.cumsum(is_known, dtype=np.int32)])
-        counts = (entries[is_known] & np.uint32(MAX_COUNT)).astype(np.float32)
-        shape = (len(rows), len(vocabulary.buckets))
-        return sparse.csr_matrix((counts, of_entry[is_known], known_before[bounds]), shape=shape)
+        if not is_known.all():
+            known_before = np.concatenate([np.zeros(1, np.int32), np.cumsum(is_known, dtype=np.int32)])
+            of_entry, entries, bounds = of_entry[is_known], entries[is_known], known_before[bounds]
+        counts = (entries & np.uint32(MAX_COUNT)).astype(np.float32)
+        return sparse.csr_matrix((counts, of_entry, bounds), shape=(len(rows), len(vocabulary.buckets)))
+
+
+def _count_rows_with(table: CountTable, rows: Places) -> Ints:
+    """By bucket, how many of the rows have it. A row that comes again, as of a prompt, is read once."""
+    from scipy import sparse
+
+    documents = np.zeros(1 << BUCKET_BITS, np.float32)  # exact below 2**24
+    distinct, times = np.unique(rows, return_counts=True)
+    for start in range(0, len(distinct), ROWS):
+        entries, bounds = table.select(distinct[start : start + ROWS])
+        buckets = (entries >> np.uint32(COUNT_BITS)).view(np.int32)
+        shape = (len(bounds) - 1, len(documents))
+        has = sparse.csr_matrix((np.ones(len(buckets), np.float32), buckets, bounds), shape=shape)
+        documents += has.T @ times[start : start + ROWS].astype(np.float32)
+    return documents.astype(np.int32)
+
+
+def learn_vocabularies(documents: Sequence[Ints], size: int) -> tuple[Vocabulary, ...]:
+    """The buckets of each block that occur in enough of ``size`` examples, of which so many have each.
+
+    idf = ln((1 + documents) / (1 + documents with it)) + 1, as scikit-learn smooths it.
+    """
+    vocabularies = []
+    for with_it in documents:
+        buckets = np.flatnonzero(with_it >= MIN_DOCUMENTS).astype(np.int32)
+        idf = np.log((1 + size) / (1 + with_it[buckets])) + 1
+        vocabularies.append(Vocabulary(buckets, idf.astype(np.float32)))
+    return tuple(vocabularies)

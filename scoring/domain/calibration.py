@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say: at the rate of the data, and as sure as they are right. Pure numpy.
+"""Probabilities that mean what they say: at the rate of the data, and as sure as they are right. Pure numpy and scipy.
 
 A head that learned with its levels weighed says each level as often as the weights make it, not as often as it is. A
 calibration undoes that on predictions out of fold: q(k) is proportional to p(k) ** (1 / temperature) * exp(offset(k)).
@@ -13,7 +13,7 @@ Two ways are fitted, and compared by their log loss on folds that they were not 
 
 Of the two the one with the less log loss is taken.
 
-Sets of levels that hold the true one as often as promised. Pure: numpy alone.
+Sets of levels that hold the true one as often as promised.
 
 Least ambiguous sets (Sadinle, Lei and Wasserman 2019, "Least Ambiguous Set-Valued Classifiers With Bounded Error
 Levels"): a level is in the set if its probability is at least a threshold. The threshold comes from the probabilities
@@ -37,13 +37,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from annotation.core.errors import N_
+from scoring.domain.tables import NO_LABEL, PredictionTable, tabulate_labels
 from scoring.domain.training_data import Distribution, Example, Head, Prediction, Value
 
 Array = npt.NDArray[np.float64]
@@ -60,6 +60,8 @@ RIDGE = 2.0
 """How many squared units of offset or slope one nat over all labels is worth: it holds ``levels`` near ``rates``."""
 NEWTON_STEPS = 50
 MATCHING_STEPS = 20
+MATCHED = 1e-9
+"""Offsets that move no more than this are at the rates."""
 
 Method = Literal["rates", "levels"]
 Fit = tuple[float, Array]
@@ -87,13 +89,38 @@ class Calibration:
 
 
 def _apply_offsets(logs: Array, slope: float, offsets: Array) -> Array:
-    possible = logs > np.log(IMPOSSIBLE)
-    scores = np.where(possible, slope * logs + offsets, -np.inf)
-    # A scale has few levels: a column after another takes a tenth of the time of numpy's reduction of each row.
-    scores = scores - reduce(np.maximum, scores.T)[:, None]
-    with np.errstate(divide="ignore"):
-        result: Array = np.maximum(scores - np.log(reduce(np.add, np.exp(scores).T))[:, None], np.log(TINY))
+    shares = _split_levels(logs).calibrate(slope, offsets)
+    result: Array = np.maximum(shares, np.log(TINY)).T
     return result
+
+
+@dataclass(frozen=True)
+class _LevelLogs:
+    """Log probabilities (levels, n), a level after another: a scale has few of them, and each is one run of memory.
+    What is impossible is minus infinity."""
+
+    logs: Array
+
+    def score(self, slope: float, offsets: Array) -> Array:
+        scores = slope * self.logs + offsets[:, None]
+        scores -= scores.max(axis=0)
+        return scores
+
+    def calibrate(self, slope: float, offsets: Array) -> Array:
+        scores = self.score(slope, offsets)
+        scores -= np.log(np.exp(scores).sum(axis=0))
+        return scores
+
+    def compute_loss(self, slope: float, offsets: Array, targets: Integers) -> float:
+        """What ``log_loss`` gives of these, calibrated."""
+        scores = self.score(slope, offsets)
+        right = scores[targets, np.arange(len(targets))] - np.log(np.exp(scores).sum(axis=0))
+        return float(-np.maximum(right, np.log(TINY)).mean())
+
+
+def _split_levels(logs: Array) -> _LevelLogs:
+    columns = np.ascontiguousarray(logs.T)
+    return _LevelLogs(np.where(columns > np.log(IMPOSSIBLE), columns, -np.inf))
 
 
 def compute_rate_offsets(learned_shares: Array, rates: Array, temperature: float) -> Array:
@@ -117,8 +144,9 @@ def fit_calibration(
         return Calibration(1.0, _round(compute_rate_offsets(learned_shares, rates, 1.0)))
 
     def fit(x: Array, y: Integers) -> dict[Method, Fit]:
-        by_rates = _fit_rates(x, y, learned_shares, rates, copies)
-        return {"rates": by_rates, "levels": _fit_levels(x, y, by_rates, copies)}
+        level_logs = _split_levels(x)
+        by_rates = _fit_rates(level_logs, y, learned_shares, rates, copies)
+        return {"rates": by_rates, "levels": _fit_levels(level_logs, y, by_rates, copies)}
 
     losses = _cross_fit(fit, logs, targets, folds)
     method: Method = "levels" if losses["levels"].mean() < losses["rates"].mean() else "rates"
@@ -147,15 +175,17 @@ def _cross_fit(
     return losses
 
 
-def _fit_rates(logs: Array, targets: Integers, learned_shares: Array, rates: Array, copies: int) -> Fit:
+def _fit_rates(
+    level_logs: _LevelLogs, targets: Integers, learned_shares: Array, rates: Array, copies: int
+) -> Fit:
     def loss(slope: float) -> float:
         offsets = compute_rate_offsets(learned_shares, rates, 1 / slope)
-        return log_loss(_apply_offsets(logs, slope, offsets), targets)
+        return level_logs.compute_loss(slope, offsets, targets)
 
     best = _find_minimum(lambda x: loss(float(np.exp(-x))), np.log(MIN_TEMPERATURE), np.log(MAX_TEMPERATURE))
     slope = _shrink_slope(loss, float(np.exp(-best)), len(targets) / copies)
     offsets = compute_rate_offsets(learned_shares, rates, 1 / slope)
-    return 1 / slope, _match_rates(logs, slope, offsets, rates)
+    return 1 / slope, _match_rates(level_logs, slope, offsets, rates)
 
 
 def _shrink_slope(loss: Callable[[float], float], slope: float, n: float) -> float:
@@ -166,17 +196,20 @@ def _shrink_slope(loss: Callable[[float], float], slope: float, n: float) -> flo
     return max(slope * (1 - doubt), 1 / MAX_TEMPERATURE)
 
 
-def _match_rates(logs: Array, slope: float, offsets: Array, rates: Array) -> Array:
+def _match_rates(level_logs: _LevelLogs, slope: float, offsets: Array, rates: Array) -> Array:
     """The offsets with which the mean probabilities are at the rates, by proportional fitting.
 
     The mean of a level is over the rows in which it is possible.
     """
-    rows = (logs > np.log(IMPOSSIBLE)).sum(axis=0)
+    rows = np.isfinite(level_logs.logs).sum(axis=1)
     seen = (rates > 0) & (rows > 0)
     matched = offsets.copy()
     for _step in range(MATCHING_STEPS):
-        mean = np.exp(_apply_offsets(logs, slope, matched)).sum(axis=0)[seen] / rows[seen]
-        matched[seen] += np.log(rates[seen]) - np.log(mean)
+        mean = np.exp(level_logs.calibrate(slope, matched)).sum(axis=1)[seen] / rows[seen]
+        change = np.log(rates[seen]) - np.log(mean)
+        matched[seen] += change
+        if np.abs(change).max(initial=0.0) < MATCHED:
+            break
     return _centre(matched, seen)
 
 
@@ -186,31 +219,31 @@ def _centre(offsets: Array, seen: npt.NDArray[np.bool_]) -> Array:
     return centred
 
 
-def _fit_levels(logs: Array, targets: Integers, by_rates: Fit, copies: int) -> Fit:
+def _fit_levels(level_logs: _LevelLogs, targets: Integers, by_rates: Fit, copies: int) -> Fit:
     """Newton's method from the solution of ``rates``, whose offsets the ridge holds it to; the loss is convex."""
     temperature, start = by_rates
     ridge = RIDGE / copies
-    possible = logs > np.log(IMPOSSIBLE)
-    bounded = np.where(possible, logs, 0.0)
-    right = np.zeros_like(logs)
-    right[np.arange(len(targets)), targets] = 1.0
+    bounded = np.where(np.isfinite(level_logs.logs), level_logs.logs, 0.0)
+    right = np.zeros_like(bounded)
+    right[targets, np.arange(len(targets))] = 1.0
     centre = np.append(start, 1 / temperature)
     at = centre.copy()
 
     def compute_loss(parameters: Array) -> float:
-        predicted = _apply_offsets(logs, float(parameters[-1]), parameters[:-1])
-        return len(targets) * log_loss(predicted, targets) + float(((parameters - centre) ** 2).sum()) / ridge
+        loss = level_logs.compute_loss(float(parameters[-1]), parameters[:-1], targets)
+        return len(targets) * loss + float(((parameters - centre) ** 2).sum()) / ridge
 
     best = compute_loss(at)
     for _step in range(NEWTON_STEPS):
-        shares = np.where(possible, np.exp(_apply_offsets(logs, float(at[-1]), at[:-1])), 0.0)
+        shares = np.exp(level_logs.calibrate(float(at[-1]), at[:-1]))
         gap = shares - right
-        mean = (shares * bounded).sum(axis=1)
-        gradient = np.append(gap.sum(axis=0), (gap * bounded).sum()) + 2 * (at - centre) / ridge
+        weighted = shares * bounded
+        mean = weighted.sum(axis=0)
+        gradient = np.append(gap.sum(axis=1), (gap * bounded).sum()) + 2 * (at - centre) / ridge
         hessian = np.zeros((len(at), len(at)))
-        hessian[:-1, :-1] = np.diag(shares.sum(axis=0)) - shares.T @ shares
-        hessian[:-1, -1] = hessian[-1, :-1] = (shares * (bounded - mean[:, None])).sum(axis=0)
-        hessian[-1, -1] = ((shares * bounded**2).sum(axis=1) - mean**2).sum()
+        hessian[:-1, :-1] = np.diag(shares.sum(axis=1)) - shares @ shares.T
+        hessian[:-1, -1] = hessian[-1, :-1] = (weighted - shares * mean).sum(axis=1)
+        hessian[-1, -1] = (weighted * bounded).sum() - (mean**2).sum()
         hessian += np.eye(len(at)) * 2 / ridge
         step = np.linalg.solve(hessian, gradient)
         size = 1.0
@@ -229,20 +262,11 @@ def _bound_slope(parameters: Array) -> Array:
 
 
 def _find_minimum(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function of one minimum has it: golden sections."""
-    ratio = (np.sqrt(5) - 1) / 2
-    a, b = high - ratio * (high - low), low + ratio * (high - low)
-    at_a, at_b = function(a), function(b)
-    for _step in range(40):
-        if at_a < at_b:
-            high, b, at_b = b, a, at_a
-            a = high - ratio * (high - low)
-            at_a = function(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + ratio * (high - low)
-            at_b = function(b)
-    return (low + high) / 2
+    """Where a function of one minimum has it (Brent 1973)."""
+    from scipy.optimize import minimize_scalar
+
+    minimum = minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
+    return float(minimum.x)
 
 
 def average(members: Sequence[Array], weights: Sequence[float]) -> Array:
@@ -318,15 +342,19 @@ def coverage_name(coverage: float) -> str:
 
 def true_probabilities(examples: Sequence[Example], predictions: Sequence[Prediction], head: Head) -> Array:
     """What each labelled and predicted response's true level was given."""
-    name = head.criterion
-    return np.array(
-        [
-            prediction[name].get(example.labels[name], 0.0)
-            for example, prediction in zip(examples, predictions, strict=True)
-            if name in example.labels and name in prediction
-        ],
-        dtype=np.float64,
-    )
+    return _list_true(examples, PredictionTable.collect(predictions, [head]))[0][1]
+
+
+def _list_true(examples: Sequence[Example], predictions: PredictionTable) -> list[tuple[Array, Array]]:
+    """By head, the distributions (n, levels) of the labelled and predicted responses, and what the true level was
+    given."""
+    labels = tabulate_labels((example.labels for example in examples), predictions.heads)
+    pairs = []
+    for column, head in enumerate(predictions.heads):
+        rows = np.flatnonzero((labels[:, column] != NO_LABEL) & predictions.is_predicted(head))
+        distributions = predictions.select(head)[rows]
+        pairs.append((distributions, distributions[np.arange(len(rows)), labels[rows, column]]))
+    return pairs
 
 
 def compute_threshold(probabilities: Array, coverage: float) -> float:
@@ -349,10 +377,9 @@ def compute_thresholds(
     share whose set holds the true level, the share whose set is one level, and the mean number of levels in a set.
     """
     by_criterion: dict[str, dict[str, Any]] = {}
-    for head in heads:
-        true = true_probabilities(examples, predictions, head)
+    by_head = _list_true(examples, PredictionTable.collect(predictions, heads))
+    for head, (distributions, true) in zip(heads, by_head, strict=True):
         if len(true):
-            distributions = _true_distributions(examples, predictions, head)
             by_criterion[head.criterion] = {
                 "n": len(true),
                 "coverages": {
@@ -361,17 +388,6 @@ def compute_thresholds(
                 },
             }
     return by_criterion
-
-
-def _true_distributions(examples: Sequence[Example], predictions: Sequence[Prediction], head: Head) -> Array:
-    """(responses, levels): the distributions behind ``true_probabilities``."""
-    name = head.criterion
-    rows = [
-        [prediction[name][value] for value in head.values]
-        for example, prediction in zip(examples, predictions, strict=True)
-        if name in example.labels and name in prediction
-    ]
-    return np.array(rows, dtype=np.float64)
 
 
 def _shares(distributions: Array, true: Array, min_probability: float) -> dict[str, float]:

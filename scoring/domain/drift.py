@@ -19,11 +19,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from heapq import nsmallest
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from scoring.domain.tables import PredictionTable
 from scoring.domain.threads import one_thread
 from scoring.domain.training_data import (
     Example,
@@ -79,6 +81,7 @@ def describe_models(
     where that was measured. Each model has the fields of ``describe``, ``auc`` (null of a single model) and
     ``accuracy_lost``.
     """
+    table = PredictionTable.collect(predictions, heads)
     models = sorted({example.model for example in examples})
     by_model: dict[str, Json] = {}
     for model in models:
@@ -86,11 +89,11 @@ def describe_models(
         own_examples = [examples[i] for i in own]
         other_examples = [example for example in examples if example.model != model]
         by_model[model] = {
-            **describe_responses(own_examples, [predictions[i] for i in own], heads),
+            **describe_responses(own_examples, table.take(own), heads),
             **domain_auc(other_examples, own_examples, seed=seed),
             "accuracy_lost": (lost or {}).get(model),
         }
-    return {"all": describe_responses(examples, predictions, heads), "models": by_model}
+    return {"all": describe_responses(examples, table, heads), "models": by_model}
 
 
 def measure_drift(
@@ -156,8 +159,9 @@ def describe_responses(
 
 
 def _confidence(predictions: Sequence[Prediction], heads: Sequence[Head]) -> float | None:
-    sure = [max(p[head.criterion].values()) for p in predictions for head in heads if head.criterion in p]
-    return float(np.mean(sure)) if sure else None
+    table = PredictionTable.collect(predictions, heads)
+    sure = np.concatenate([table.select(head)[table.is_predicted(head)].max(axis=1) for head in heads])
+    return float(sure.mean()) if len(sure) else None
 
 
 def _count_repetitions(examples: Sequence[Example]) -> Counter[bytes]:
@@ -210,7 +214,10 @@ def _script_of(letter: str) -> str:
 
 def script(text: str) -> str:
     """The script of most of its letters; ``none`` where it has no letters."""
-    letters = Counter(map(_script_of, filter(str.isalpha, text[:1000])))
+    text = text[:1000]
+    if text.isascii():  # its letters are all Latin
+        return "Latin" if any(map(str.isalpha, text)) else "none"
+    letters = Counter(map(_script_of, filter(str.isalpha, text)))
     return min(letters, key=lambda name: (-letters[name], name)) if letters else "none"
 
 
@@ -243,8 +250,8 @@ def domain_auc(training: Sequence[Example], new: Sequence[Example], *, seed: int
     training, new, prompts = _select_comparable(training, new)
     if min(len(training), len(new)) < MIN_RESPONSES:
         return {"auc": None, "auc_prompts": prompts}
-    rows = [*_sample_examples(training), *_sample_examples(new)]
-    is_new = np.repeat([False, True], [len(rows) - len(_sample_examples(new)), len(_sample_examples(new))])
+    samples = [_sample_examples(side) for side in (training, new)]
+    rows, is_new = [*samples[0], *samples[1]], np.repeat([False, True], [len(side) for side in samples])
     return {"auc": _cross_fitted_auc(rows, is_new, seed), "auc_prompts": prompts}
 
 
@@ -265,7 +272,7 @@ def _select_comparable(
 def _sample_examples(examples: Sequence[Example]) -> Sequence[Example]:
     """At most so many, chosen by their content, whose hash knows nothing of it."""
     return (
-        sorted(examples, key=lambda e: e.content_key)[:MAX_RESPONSES]
+        nsmallest(MAX_RESPONSES, examples, key=lambda example: example.content_key)
         if len(examples) > MAX_RESPONSES
         else examples
     )

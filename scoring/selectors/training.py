@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from django.conf import settings
 
 from annotation.core.errors import N_, AssayError, Conflict
@@ -33,6 +35,7 @@ from annotation.models import (
     Response,
 )
 from scoring.backbones.folder import has_fingerprint
+from scoring.domain.tables import AnnotatorLabels, tabulate_labels
 from scoring.domain.training_data import (
     Example,
     Head,
@@ -166,14 +169,15 @@ def build_example(response: Response) -> Example:
     )
 
 
-def list_annotator_labels(release: GoldRelease, heads: Sequence[Head]) -> dict[int, list[Labels]]:
-    """By response, what each of its annotators said alone: a list for every task in the release, slot by slot.
+def read_annotator_labels(release: GoldRelease, training_set: TrainingSet) -> AnnotatorLabels:
+    """What each annotator of each example said alone: an entry for each, task by task and slot by slot.
 
     A response that two tasks of the release hold has the annotations of both, one after the other.
     """
+    heads = training_set.heads
     scales = {head.criterion: head.values for head in heads}
-    labels_by_response: dict[int, list[Labels]] = defaultdict(list)
-    rows = (
+    places = {response: place for place, response in enumerate(training_set.responses)}
+    annotations = (
         Annotation.objects.filter(
             current=True,
             assignment__state=Assignment.State.SUBMITTED,
@@ -183,12 +187,24 @@ def list_annotator_labels(release: GoldRelease, heads: Sequence[Head]) -> dict[i
         .order_by("assignment__task_id", "assignment__slot")
         .values_list("assignment__task__response_id", "labels")
     )
-    for response, labels in rows.iterator(chunk_size=CHUNK):
-        numbers = {criterion: as_number(value) for criterion, value in labels.items()}
-        labels_by_response[response].append(
-            {c: n for c, n in numbers.items() if n is not None and n in scales.get(c, ())}
-        )
-    return dict(labels_by_response)
+    entries = (
+        (places[response], _select_numbers(labels, scales))
+        for response, labels in annotations.iterator(chunk_size=CHUNK)
+        if response in places
+    )
+    parts = [(np.zeros(0, np.int64), tabulate_labels([], heads))]
+    while chunk := list(islice(entries, CHUNK)):
+        rows = np.array([row for row, _labels in chunk], np.int64)
+        parts.append((rows, tabulate_labels((labels for _row, labels in chunk), heads)))
+    rows, labels = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(rows, kind="stable")
+    return AnnotatorLabels(rows[order], labels[order])
+
+
+def _select_numbers(labels: Mapping[str, object], scales: Mapping[str, Sequence[Value]]) -> Labels:
+    """The answers that are levels of a scale."""
+    numbers = {criterion: as_number(value) for criterion, value in labels.items()}
+    return {c: n for c, n in numbers.items() if n is not None and n in scales.get(c, ())}
 
 
 OUT_OF_FOLD = "out_of_fold.json"
@@ -203,12 +219,16 @@ class OutOfFoldPredictions:
 
     predictions: Mapping[str, tuple[int, Predicted]]
 
-    def save(self, folder: Path) -> None:
-        rows = {
-            key: {"fold": fold, "prediction": prediction_to_json(predicted)}
-            for key, (fold, predicted) in sorted(self.predictions.items())
-        }
-        (folder / OUT_OF_FOLD).write_text(json.dumps(rows), encoding="utf-8")
+    @staticmethod
+    def save(folder: Path, contents: Iterable[tuple[str, tuple[int, Predicted]]]) -> None:
+        """In the order of the keys; a content after another, since all at once would take hundreds of megabytes."""
+        with (folder / OUT_OF_FOLD).open("w", encoding="utf-8") as file:
+            between = "{"
+            for key, (fold, predicted) in contents:
+                row = {"fold": fold, "prediction": prediction_to_json(predicted)}
+                file.write(f"{between}{json.dumps(key)}: {json.dumps(row)}")
+                between = ", "
+            file.write("}" if between == ", " else "{}")
 
     @classmethod
     def load(cls, folder: Path, heads: Sequence[Head]) -> OutOfFoldPredictions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -50,12 +50,17 @@ from scoring.domain.evaluation.baselines import (
     measure_between_annotators,
     measure_majority,
     measure_string_rules,
-    shorten_metrics,
 )
 from scoring.domain.evaluation.soft_labels import DISTRIBUTION, measure_soft_labels, share_levels
-from scoring.domain.evaluation.weighing import describe_weighing, list_weighed_labels
-from scoring.domain.training_data import Distribution, prediction_to_json
+from scoring.domain.evaluation.weighing import (
+    WeighedLabel,
+    describe_weighing,
+    have_unequal_chances,
+    list_weighed_labels,
+)
+from scoring.domain.tables import AnnotatorLabels
 from scoring.domain.training_data import Prediction as Predicted
+from scoring.domain.training_data import prediction_to_json
 from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
 from scoring.domain.verbs import ScoringVerb
 from scoring.models import Prediction, Scorer
@@ -66,7 +71,7 @@ from scoring.selectors.training import (
     PredictionRowBuilder,
     TrainingSet,
     build_training_set,
-    list_annotator_labels,
+    read_annotator_labels,
 )
 from scoring.services.scorers.card import TrainingFindings, build_card
 
@@ -113,18 +118,14 @@ def _build_training_set(scorer: Scorer) -> TrainingSet:
     training_set = build_training_set(scorer.release, scorer.guideline)
     if scorer.config.get("target") != DISTRIBUTION:
         return training_set
-    annotated = _list_shares(scorer, training_set)
+    annotated = share_levels(
+        read_annotator_labels(scorer.release, training_set), training_set.heads, len(training_set.examples)
+    )
     examples = [
         replace(example, soft={name: shares for name, shares in soft.items() if name in example.labels})
         for example, soft in zip(training_set.examples, annotated, strict=True)
     ]
     return replace(training_set, examples=examples)
-
-
-def _list_shares(scorer: Scorer, training_set: TrainingSet) -> list[dict[str, Distribution]]:
-    """Of each example, by criterion, the share of its annotators that gave each level."""
-    labels = list_annotator_labels(scorer.release, training_set.heads)
-    return [share_levels(labels.get(response, []), training_set.heads) for response in training_set.responses]
 
 
 def remove_work_files(*, scorer: Scorer) -> None:
@@ -151,7 +152,9 @@ class TrainingRun:
         evaluation["grouped"] |= self.weigh_by_chance()
         evaluation["grouped"]["by_seed"] = self.measure_seeds()
         evaluation["grouped"]["soft_labels"] = measure_soft_labels(
-            self.grouped.predictions, _list_shares(self.scorer, self.training_set), self.training_set.heads
+            self.grouped.predictions,
+            share_levels(self.annotator_labels, self.training_set.heads, len(self.training_set.examples)),
+            self.training_set.heads,
         )
         if self.left_out is not None:
             evaluation["leave_one_model_out"] = self.left_out.metrics
@@ -170,13 +173,13 @@ class TrainingRun:
     def weigh_by_chance(self) -> Metrics:
         """How the release's gold was selected, and the out-of-fold figures of all responses where that is known."""
         release, training_set = self.scorer.release, self.training_set
-        chances = list_chances(release)
-        labels = list_weighed_labels(
-            training_set.examples,
-            self.grouped.predictions,
-            training_set.heads,
-            [chances.get(response) for response in training_set.responses],
-        )
+        by_response = list_chances(release)
+        chances = [by_response.get(response) for response in training_set.responses]
+        labels: Sequence[WeighedLabel] = ()
+        if have_unequal_chances(chances):
+            labels = list_weighed_labels(
+                training_set.examples, self.grouped.predictions, training_set.heads, chances
+            )
         selection = summarize_selection(find_selection(release))
         return describe_weighing(labels, training_set.heads, selection, seed=self.scorer.seed)
 
@@ -291,19 +294,18 @@ class TrainingRun:
 
     def measure_baselines(self) -> dict[str, Any]:
         examples, heads, seed = self.training_set.examples, self.training_set.heads, self.scorer.seed
-        labels_by_response = list_annotator_labels(self.scorer.release, heads)
-        annotator_labels = [labels_by_response.get(response, []) for response in self.training_set.responses]
+        labels = self.annotator_labels
         with self._time_part("baselines"):
             return {
-                "majority": shorten_metrics(measure_majority(examples, heads, seed=seed)),
-                "string_rules": shorten_metrics(measure_string_rules(examples, heads, k=FOLDS, seed=seed)),
-                "annotators": shorten_metrics(
-                    measure_annotators(examples, annotator_labels, heads, seed=seed)
-                ),
-                "between_annotators": shorten_metrics(
-                    measure_between_annotators(examples, annotator_labels, heads, seed=seed)
-                ),
+                "majority": measure_majority(examples, heads, seed=seed),
+                "string_rules": measure_string_rules(examples, heads, k=FOLDS, seed=seed),
+                "annotators": measure_annotators(examples, labels, heads, seed=seed),
+                "between_annotators": measure_between_annotators(examples, labels, heads, seed=seed),
             }
+
+    @cached_property
+    def annotator_labels(self) -> AnnotatorLabels:
+        return read_annotator_labels(self.scorer.release, self.training_set)
 
     def describe_drift(self) -> dict[str, Any]:
         """How different the training models are from one another, and what leaving each out cost, if measured."""
@@ -389,7 +391,7 @@ def _save_fitted(
     part_folder.mkdir(parents=True)
     try:
         fitted.save(part_folder)
-        OutOfFoldPredictions(run.grouped.index_by_content(run.training_set.examples)).save(part_folder)
+        OutOfFoldPredictions.save(part_folder, run.grouped.list_contents(run.training_set.examples))
         learned = {run.training_set.examples[row].content_key for row in run.learned}
         _write_json(part_folder / TRAINED, sorted(learned))
         _write_json(part_folder / TESTED, {key: prediction_to_json(tested[key]) for key in sorted(tested)})

@@ -38,6 +38,7 @@ from scoring.domain.evaluation.baselines import RulesBackbone
 from scoring.domain.evaluation.cross_validation import Evaluation, evaluate_splits
 from scoring.domain.evaluation.outcomes import Draws, Outcomes, Statistic, collect_outcomes
 from scoring.domain.spec import Spec, TransformerSettings
+from scoring.domain.tables import PredictionTable, tabulate_labels
 from scoring.domain.training_data import Example, Head, Prediction, splits_by_prompt
 from scoring.inference.ngram import AnyHead, Form, LinearHead, list_distributions
 from tests.performance.scorer_xstest import find_small_encoder
@@ -78,7 +79,7 @@ class LinearPredictor:
     heads: Sequence[AnyHead]
 
     def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
-        return list_distributions(self.heads, self.features.extract(examples))
+        return list_distributions(self.heads, self.features.extract_further(examples))
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def build_choices(scorer: str, encoder: str, settings: TransformerSettings) -> d
     recipes: dict[str, LinearRecipe] = {name: replace(recipe, forms=forms) for name, forms in FORMS.items()}
     if scorer == "head":
         recipes = {
-            name: OrdinalRecipe(recipe.learned, recipe.regularisation, settings.balance, ordinal=ordinal)
+            name: OrdinalRecipe(recipe.reads, recipe.regularisation, settings.balance, ordinal=ordinal)
             for name, ordinal in ORDINAL.items()
         }
     return {name: LinearLearner(f"{scorer} {name}", recipe) for name, recipe in recipes.items()}
@@ -180,10 +181,15 @@ class Results:
         evaluations: Sequence[Evaluation],
         rates: Sequence[Evaluation],
     ) -> Results:
+        labels = tabulate_labels((row.labels for row in rows), heads)
         outcomes = [
-            collect_outcomes(rows, own.predictions, head, learned.predictions)
+            outcomes
             for own, learned in zip(evaluations, rates, strict=True)
-            for head in heads
+            for outcomes in collect_outcomes(
+                labels,
+                PredictionTable.collect(own.predictions, heads),
+                PredictionTable.collect(learned.predictions, heads),
+            )
         ]
         return cls(evaluations, outcomes)
 

@@ -1,7 +1,7 @@
 """How good a scorer is: what is measured, and the predictions of responses it has not seen.
 
-Pure: numpy alone. An undefined figure is None. A statistic is ``{"value", "low", "high"}``: a 95% percentile bootstrap
-over groups of prompts, since the responses to one prompt are not independent of each other.
+Pure: numpy and scipy alone. An undefined figure is None. A statistic is ``{"value", "low", "high"}``: a 95% percentile
+bootstrap over groups of prompts, since the responses to one prompt are not independent of each other.
 """
 
 from scoring.domain.evaluation.cross_validation import (
@@ -13,6 +13,7 @@ from scoring.domain.evaluation.cross_validation import (
     evaluate_leave_one_model_out,
     evaluate_splits,
     predict_split,
+    predict_splits,
     split_off_test,
 )
 from scoring.domain.evaluation.metrics import (
@@ -20,6 +21,7 @@ from scoring.domain.evaluation.metrics import (
     expected_calibration_error,
     list_criteria_below_rates,
     measure,
+    measure_briefly,
     quadratic_kappa,
     reliability,
     risk_coverage,
@@ -40,8 +42,10 @@ __all__ = [
     "expected_calibration_error",
     "list_criteria_below_rates",
     "measure",
+    "measure_briefly",
     "percentile_statistic",
     "predict_split",
+    "predict_splits",
     "quadratic_kappa",
     "reliability",
     "risk_coverage",

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 from pathlib import Path
 
 from scoring.domain.backbone import Report, ignore_progress
-from scoring.domain.evaluation import Metrics, evaluate_grouped, measure
+from scoring.domain.evaluation import Metrics, measure_briefly, predict_splits
 from scoring.domain.refusals import PHRASES
+from scoring.domain.tables import AnnotatorLabels, LabelPlaces, PredictionTable, tabulate_labels
 from scoring.domain.training_data import (
     Distribution,
     Example,
     Head,
     Prediction,
-    Value,
     head_state,
     level_counts,
+    splits_by_prompt,
 )
 from scoring.inference.ngram import take_opening, to_plain
 
@@ -33,8 +33,6 @@ BRIEF_METRICS = ("n", "accuracy", "within_one", "macro_f1")
 
 Matches = Callable[[str], bool]
 """Whether a rule matches the text of a response."""
-AnnotatorLabels = Sequence[Mapping[str, Value]]
-"""What each annotator of one response said alone, by criterion."""
 
 
 def measure_majority(examples: Sequence[Example], heads: Sequence[Head], *, seed: int = 0) -> Metrics:
@@ -44,7 +42,12 @@ def measure_majority(examples: Sequence[Example], heads: Sequence[Head], *, seed
         counts = level_counts(examples, head)
         if head_state(counts) != "empty":
             always[head.criterion] = head.certain(max(head.values, key=lambda value: counts[value]))
-    return measure(examples, [always for _ in examples], heads, seed=seed)
+    predictions = PredictionTable.repeat(always, heads, len(examples))
+    return measure_briefly(examples, _tabulate_gold(examples, heads), predictions, seed=seed)
+
+
+def _tabulate_gold(examples: Sequence[Example], heads: Sequence[Head]) -> LabelPlaces:
+    return tabulate_labels((example.labels for example in examples), heads)
 
 
 def is_refusal(response: str) -> bool:
@@ -68,7 +71,10 @@ def measure_string_rules(
     """
     # Each response is looked at in every fold; what was said of it once is known.
     known = lru_cache(maxsize=None)(matches)
-    return evaluate_grouped(RulesBackbone(known), examples, heads, k=k, seed=seed).metrics
+    splits = splits_by_prompt(examples, k=k, seed=seed)
+    predicted = predict_splits(RulesBackbone(known), examples, heads, splits, seed=seed)
+    labels = _tabulate_gold(examples, heads)
+    return measure_briefly(examples, labels, predicted.predictions, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ class RulesScorer:
 
 def measure_annotators(
     examples: Sequence[Example],
-    annotator_labels: Sequence[AnnotatorLabels],
+    annotator_labels: AnnotatorLabels,
     heads: Sequence[Head],
     *,
     seed: int = 0,
@@ -119,42 +125,30 @@ def measure_annotators(
 
     The gold rests on these very annotations, so this flatters them: it is a ceiling, not a fair rival.
     """
-    rows = [
-        (example, labels)
-        for example, response_labels in zip(examples, annotator_labels, strict=True)
-        for labels in response_labels
-    ]
-    return measure(
-        [e for e, _labels in rows],
-        [_certain_prediction(labels, heads) for _e, labels in rows],
-        heads,
+    rows = annotator_labels.rows
+    return measure_briefly(
+        [examples[row] for row in rows],
+        _tabulate_gold(examples, heads)[rows],
+        PredictionTable.from_labels(annotator_labels.places, heads),
         seed=seed,
     )
 
 
 def measure_between_annotators(
     examples: Sequence[Example],
-    annotator_labels: Sequence[AnnotatorLabels],
+    annotator_labels: AnnotatorLabels,
     heads: Sequence[Head],
     *,
     seed: int = 0,
 ) -> Metrics:
     """Of each two annotators of a response the earlier predicts the later: accuracy is their mean percent agreement."""
-    pairs = [
-        (e, first, second)
-        for e, response_labels in zip(examples, annotator_labels, strict=True)
-        for first, second in combinations(response_labels, 2)
-    ]
-    settled = [replace(example, labels=dict(second)) for example, _first, second in pairs]
-    return measure(
-        settled, [_certain_prediction(first, heads) for _e, first, _second in pairs], heads, seed=seed
+    earlier, later = annotator_labels.list_pairs()
+    return measure_briefly(
+        [examples[row] for row in annotator_labels.rows[later]],
+        annotator_labels.places[later],
+        PredictionTable.from_labels(annotator_labels.places[earlier], heads),
+        seed=seed,
     )
-
-
-def _certain_prediction(labels: Mapping[str, Value], heads: Sequence[Head]) -> Prediction:
-    return {
-        head.criterion: head.certain(labels[head.criterion]) for head in heads if head.criterion in labels
-    }
 
 
 def shorten_metrics(metrics: Metrics) -> Metrics:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 from annotation.core.version import code_version
 from scoring.domain.backbone import Learner, Report, ignore_progress, scale_report
 from scoring.domain.evaluation.metrics import Metrics, measure
+from scoring.domain.tables import PredictionTable
 from scoring.domain.training_data import (
     DataSplit,
     Example,
@@ -25,8 +26,6 @@ from scoring.domain.training_data import (
     Prediction,
     check_examples,
     level_counts,
-    prediction_from_json,
-    prediction_to_json,
     prompt_groups,
     splits_by_model,
     splits_by_prompt,
@@ -41,18 +40,20 @@ class Evaluation:
     """Predictions of each example by a scorer that has not learned from it, and the figures made of them."""
 
     metrics: Metrics
-    predictions: list[Prediction]
+    predictions: Sequence[Prediction]
     folds: list[int]
     """The split, from 0, in which each example was predicted."""
     new_text: list[bool]
     """Whether what predicted it had learned from no response of the same normalised text."""
 
-    def index_by_content(self, examples: Sequence[Example]) -> dict[str, tuple[int, Prediction]]:
-        """Fold and prediction by content key. Only of folds by prompt, where the same text is in one fold."""
-        by_key: dict[str, tuple[int, Prediction]] = {}
-        for example, fold, prediction in zip(examples, self.folds, self.predictions, strict=True):
-            by_key.setdefault(example.content_key, (fold, prediction))
-        return by_key
+    def list_contents(self, examples: Sequence[Example]) -> Iterator[tuple[str, tuple[int, Prediction]]]:
+        """Fold and prediction by content key, in the order of the keys. Only of folds by prompt, where the same text is
+        in one fold."""
+        first: dict[str, int] = {}
+        for row, example in enumerate(examples):
+            first.setdefault(example.content_key, row)
+        for key in sorted(first):
+            yield key, (self.folds[first[key]], self.predictions[first[key]])
 
 
 def evaluate_grouped(
@@ -116,11 +117,40 @@ def evaluate_splits(
     checkpoints: Path | None = None,
 ) -> Evaluation:
     """Any splits in which each example is predicted at most once."""
+    predicted = predict_splits(
+        backbone, examples, heads, splits, seed=seed, report=report, checkpoints=checkpoints
+    )
+    metrics = measure(
+        examples, predicted.predictions, heads, new_text=predicted.new_text, rates=predicted.rates, seed=seed
+    )
+    return Evaluation(metrics, predicted.predictions, predicted.folds, predicted.new_text)
+
+
+@dataclass(frozen=True)
+class PredictedSplits:
+    """What came of splits, as ``Evaluation`` says it. ``rates`` are how often each level was learned by what predicted
+    an example."""
+
+    predictions: PredictionTable
+    rates: PredictionTable
+    folds: list[int]
+    new_text: list[bool]
+
+
+def predict_splits(
+    backbone: Learner,
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    splits: Sequence[DataSplit],
+    *,
+    seed: int = 0,
+    report: Report = ignore_progress,
+    checkpoints: Path | None = None,
+) -> PredictedSplits:
     check_examples(examples, heads)
-    predictions: list[Prediction] = [{} for _ in examples]
+    predictions, rates = PredictionTable(heads, len(examples)), PredictionTable(heads, len(examples))
     folds = [0 for _ in examples]
     new_text = [False for _ in examples]
-    rates: list[Prediction] = [{} for _ in examples]
     texts = [example.response_key for example in examples]
     for i, split in enumerate(splits):
         part = scale_report(report, i / len(splits), (i + 1) / len(splits), part=i + 1, parts=len(splits))
@@ -128,13 +158,12 @@ def evaluate_splits(
         split_predictions = predict_split(
             backbone, examples, heads, split, seed=seed, report=part, checkpoints=folder
         )
+        predictions.put(split.test, split_predictions)
+        rates.put_all(split.test, compute_rates([examples[row] for row in split.train], heads))
         learned = {texts[row] for row in split.train}
-        learned_rates = compute_rates([examples[row] for row in split.train], heads)
-        for row, prediction in zip(split.test, split_predictions, strict=True):
-            predictions[row], folds[row], new_text[row] = prediction, i, texts[row] not in learned
-            rates[row] = learned_rates
-    metrics = measure(examples, predictions, heads, new_text=new_text, rates=rates, seed=seed)
-    return Evaluation(metrics, predictions, folds, new_text)
+        for row in split.test:
+            folds[row], new_text[row] = i, texts[row] not in learned
+    return PredictedSplits(predictions, rates, folds, new_text)
 
 
 def compute_rates(examples: Sequence[Example], heads: Sequence[Head]) -> Prediction:
@@ -156,18 +185,18 @@ def predict_split(
     seed: int,
     report: Report,
     checkpoints: Path | None,
-) -> list[Prediction]:
+) -> PredictionTable:
     """Fit on one side, predict the other. What is done is kept, so that a killed job does not do it twice."""
     train, test = ([examples[i] for i in rows] for rows in (split.train, split.test))
     if not any(example.labels for example in train):
-        return [{} for _ in test]
+        return PredictionTable(heads, len(test))
     key = compute_split_key(backbone, train, test, heads, seed) if checkpoints else ""
-    cached = _load_predictions(checkpoints, key, heads)
+    cached = _load_predictions(checkpoints, key, heads, len(test))
     if cached is not None:
         return cached
     work = checkpoints / "fit" if checkpoints else None
     fitted = backbone.fit(train, heads, seed=seed, report=scale_report(report, 0, 0.9), checkpoints=work)
-    predictions = fitted.predict(test, report=scale_report(report, 0.9, 1))
+    predictions = PredictionTable.collect(fitted.predict(test, report=scale_report(report, 0.9, 1)), heads)
     _save_predictions(checkpoints, key, predictions)
     return predictions
 
@@ -175,44 +204,52 @@ def predict_split(
 def compute_split_key(
     backbone: Learner, train: Sequence[Example], test: Sequence[Example], heads: Sequence[Head], seed: int
 ) -> str:
-    """The sha256 of all that a split's predictions follow from."""
-    identity = {
-        "backbone": repr(backbone),
-        "seed": seed,
-        "code": code_version(),
-        "heads": [head.to_json() for head in heads],
-        "train": [
-            [
-                example.content_key,
-                example.prompt_key,
-                example.model,
-                example.split,
-                sorted(example.labels.items()),
-                *([prediction_to_json(dict(example.soft))] if example.soft else []),
-            ]
-            for example in train
-        ],
-        "test": [example.content_key for example in test],
-    }
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    """The sha256 of all that a split's predictions follow from, an example after another: as one text they would take
+    hundreds of megabytes."""
+    identity = [repr(backbone), seed, code_version(), [head.to_json() for head in heads], len(train)]
+    digest = hashlib.sha256(json.dumps(identity).encode())
+    for example in train:
+        known = (
+            example.content_key,
+            example.prompt_key,
+            example.model,
+            example.split,
+            sorted(example.labels.items()),
+            example.soft,
+        )
+        digest.update(repr(known).encode("utf-8", "surrogatepass"))
+    for example in test:
+        digest.update(example.content_key.encode())
+    return digest.hexdigest()
 
 
-def _load_predictions(folder: Path | None, key: str, heads: Sequence[Head]) -> list[Prediction] | None:
-    if folder is None or not (folder / "predictions.json").is_file():
+PREDICTIONS = "predictions.npz"
+
+
+def _load_predictions(
+    folder: Path | None, key: str, heads: Sequence[Head], size: int
+) -> PredictionTable | None:
+    if folder is None or not (folder / PREDICTIONS).is_file():
         return None
-    cached: Mapping[str, Any] = json.loads((folder / "predictions.json").read_text(encoding="utf-8"))
-    return [prediction_from_json(row, heads) for row in cached["rows"]] if cached["key"] == key else None
+    with np.load(folder / PREDICTIONS, allow_pickle=False) as arrays:
+        if arrays["key"].item() != key:
+            return None
+        table = PredictionTable(heads, size)
+        for place, head in enumerate(heads):
+            table.select(head)[:] = arrays[f"head{place}"]
+    return table
 
 
-def _save_predictions(folder: Path | None, key: str, predictions: Sequence[Prediction]) -> None:
+def _save_predictions(folder: Path | None, key: str, predictions: PredictionTable) -> None:
     """Written beside and moved in place: a file that is there is whole."""
     if folder is None:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [prediction_to_json(prediction) for prediction in predictions]
-    part_file = folder / "predictions.json.part"
-    part_file.write_text(json.dumps({"key": key, "rows": rows}), encoding="utf-8")
-    part_file.replace(folder / "predictions.json")
+    by_head = {f"head{place}": predictions.select(head) for place, head in enumerate(predictions.heads)}
+    part_file = folder / f"{PREDICTIONS}.part"
+    with part_file.open("wb") as file:
+        np.savez(file, allow_pickle=False, key=np.array(key), **by_head)
+    part_file.replace(folder / PREDICTIONS)
     shutil.rmtree(folder / "fit", ignore_errors=True)
 
 

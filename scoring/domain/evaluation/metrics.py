@@ -5,7 +5,7 @@ The figures of predictions against labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -23,6 +23,7 @@ from scoring.domain.evaluation.outcomes import (
     percentile_statistic,
     to_finite,
 )
+from scoring.domain.tables import LabelPlaces, PredictionTable, tabulate_labels
 from scoring.domain.training_data import Example, Head, Prediction, level_name
 
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
@@ -179,10 +180,15 @@ def measure(
     learned each level: what log losses are compared with.
     """
     draws = Draws.draw_prompts(examples, resamples=resamples, seed=seed)
-    head_outcomes = [collect_outcomes(examples, predictions, head, rates) for head in heads]
+    head_outcomes = collect_outcomes(
+        tabulate_labels((example.labels for example in examples), heads),
+        PredictionTable.collect(predictions, heads),
+        None if rates is None else PredictionTable.collect(rates, heads),
+    )
+    models = [example.model for example in examples]
     metrics = {
         **_measure_criteria(head_outcomes, draws),
-        "by_model": _measure_groups([example.model for example in examples], head_outcomes, draws),
+        "by_model": _measure_groups(models, head_outcomes, draws),
         "by_kind": _measure_groups([example.kind or "" for example in examples], head_outcomes, draws),
     }
     if new_text is not None:
@@ -190,9 +196,40 @@ def measure(
         new_outcomes = [each.select_rows(keep) for each in head_outcomes]
         metrics["new_text"] = {
             **_measure_criteria(new_outcomes, draws),
-            "by_model": _measure_groups([example.model for example in examples], new_outcomes, draws),
+            "by_model": _measure_groups(models, new_outcomes, draws),
         }
     return metrics
+
+
+def measure_briefly(
+    examples: Sequence[Example],
+    labels: LabelPlaces,
+    predictions: PredictionTable,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Metrics:
+    """``n``, accuracy, within one level and macro-F1, pooled and by each grouping: what stands beside a scorer's own.
+
+    ``labels`` are what is right of each example."""
+    draws = Draws.draw_prompts(examples, resamples=resamples, seed=seed)
+    head_outcomes = collect_outcomes(labels, predictions)
+    tables = [draws.count_confusion(each) for each in head_outcomes]
+    groupings = {
+        "by_model": [example.model for example in examples],
+        "by_kind": [example.kind or "" for example in examples],
+    }
+    return {
+        **summarise(tables),
+        "by_criterion": {table.head.criterion: summarise([table]) for table in tables},
+        **{
+            grouping: {
+                name: summarise([draws.count_confusion(each) for each in outcomes])
+                for name, outcomes in _split_outcomes(names, head_outcomes)
+            }
+            for grouping, names in groupings.items()
+        },
+    }
 
 
 def draw_figures(
@@ -205,7 +242,9 @@ def draw_figures(
 ) -> dict[str, Array]:
     """(1 + resamples) values of accuracy and of macro-F1, the data first: the same draws for the same examples."""
     draws = Draws.draw_prompts(examples, resamples=resamples, seed=seed)
-    tables = [draws.count_confusion(collect_outcomes(examples, predictions, head)) for head in heads]
+    labels = tabulate_labels((example.labels for example in examples), heads)
+    head_outcomes = collect_outcomes(labels, PredictionTable.collect(predictions, heads))
+    tables = [draws.count_confusion(each) for each in head_outcomes]
     return {
         "accuracy": _near_shares(tables, 0),
         "macro_f1": _mean_defined(np.column_stack([macro_f1(table.drawn) for table in tables])),
@@ -213,15 +252,21 @@ def draw_figures(
 
 
 def _measure_criteria(head_outcomes: Sequence[Outcomes], draws: Draws) -> Metrics:
+    tables = [draws.count_confusion(each) for each in head_outcomes]
     return {
-        **_measure_pooled(head_outcomes, draws),
-        "by_criterion": {each.head.criterion: criterion_metrics(each, draws) for each in head_outcomes},
+        **_measure_pooled(head_outcomes, tables, draws),
+        "by_criterion": {
+            each.head.criterion: criterion_metrics(each, table, draws)
+            for each, table in zip(head_outcomes, tables, strict=True)
+        },
     }
 
 
-def _measure_pooled(head_outcomes: Sequence[Outcomes], draws: Draws) -> Metrics:
+def _measure_pooled(
+    head_outcomes: Sequence[Outcomes], tables: Sequence[DrawnConfusion], draws: Draws
+) -> Metrics:
     return {
-        **summarise([draws.count_confusion(each) for each in head_outcomes]),
+        **summarise(tables),
         **measure_probabilities(head_outcomes, draws),
         "calibration_error": expected_calibration_error(head_outcomes),
         "reliability": reliability(head_outcomes),
@@ -230,16 +275,24 @@ def _measure_pooled(head_outcomes: Sequence[Outcomes], draws: Draws) -> Metrics:
 
 
 def _measure_groups(names: Sequence[str], head_outcomes: Sequence[Outcomes], draws: Draws) -> Metrics:
-    """By name, of which the empty one is nobody's and left out."""
-    of_row = np.array(names, dtype=object)
-    metrics = {}
-    for name in sorted(set(names) - {""}):
-        group_outcomes = [each.select_rows(of_row == name) for each in head_outcomes]
-        metrics[name] = {
+    return {
+        name: {
             **summarise([draws.count_confusion(each) for each in group_outcomes]),
             "calibration_error": expected_calibration_error(group_outcomes),
         }
-    return metrics
+        for name, group_outcomes in _split_outcomes(names, head_outcomes)
+    }
+
+
+def _split_outcomes(
+    names: Sequence[str], head_outcomes: Sequence[Outcomes]
+) -> Iterator[tuple[str, list[Outcomes]]]:
+    """By the name of each example, of which the empty one is nobody's and left out."""
+    places = {name: place for place, name in enumerate(sorted(set(names)))}
+    of_row = np.array([places[name] for name in names], np.int64)
+    for name, place in places.items():
+        if name:
+            yield name, [each.select_rows(of_row == place) for each in head_outcomes]
 
 
 def summarise(tables: Sequence[DrawnConfusion]) -> Metrics:
@@ -300,15 +353,14 @@ def _ratio(part: Array, total: Array) -> Array:
     return ratio
 
 
-def criterion_metrics(outcomes: Outcomes, draws: Draws) -> Metrics:
-    table = draws.count_confusion(outcomes)
+def criterion_metrics(outcomes: Outcomes, table: DrawnConfusion, draws: Draws) -> Metrics:
     by_level = level_calibration(outcomes)
     errors = [
         level["calibration_error"] for level in by_level.values() if level["calibration_error"] is not None
     ]
     kappa = _statistic([table], quadratic_kappas(table.drawn, outcomes.head))
     return {
-        **_measure_pooled([outcomes], draws),
+        **_measure_pooled([outcomes], [table], draws),
         "quadratic_kappa": kappa["value"],
         "intervals": {"quadratic_kappa": [kappa["low"], kappa["high"]]},
         "confusion": {

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scoring.domain.training_data import Example, Head, Prediction, prompt_groups
+from scoring.domain.tables import NO_LABEL, LabelPlaces, PredictionTable
+from scoring.domain.training_data import Example, Head, prompt_groups
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -19,7 +20,8 @@ Statistic = dict[str, float | None]
 RESAMPLES = 1000
 EXACT_IN_FLOAT32 = 2**24
 """Whole numbers below this are exact as 32-bit floats, and so are their sums in any order."""
-DRAWS_AT_A_TIME = 64
+MULTINOMIALS_AT_A_TIME = 64
+DRAWS_AT_A_TIME = 256
 """Draws that are wide numbers at once: of many prompts all of them would be hundreds of megabytes."""
 MIN_SPREAD = 1e-12
 """Draws that spread no wider than this do not differ."""
@@ -65,93 +67,90 @@ class Outcomes:
 
 
 def collect_outcomes(
-    examples: Sequence[Example],
-    predictions: Sequence[Prediction],
-    head: Head,
-    rates: Sequence[Prediction] | None = None,
-) -> Outcomes:
-    """``rates``, an entry for each example, are how often what predicted it had learned each level."""
-    name, position = head.criterion, {value: place for place, value in enumerate(head.values)}
-    rows, truth = [], []
-    for row, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
-        if name in example.labels and name in prediction:
-            rows.append(row)
-            truth.append(position[example.labels[name]])
-    shares = _to_table([predictions[row] for row in rows], head)
-    learned = None if rates is None else _to_table([rates[row] for row in rows], head)
-    # Of equal ones the first on the scale, as ``Head.most_likely``.
-    return Outcomes(
-        head,
-        np.array(rows, np.int64),
-        np.array(truth, np.int64),
-        shares.argmax(axis=1),
-        shares.max(axis=1, initial=0.0),
-        shares,
-        learned,
-    )
+    labels: LabelPlaces, predictions: PredictionTable, rates: PredictionTable | None = None
+) -> list[Outcomes]:
+    """Of each head of the predictions. ``rates`` are how often what predicted each response had learned each level."""
+    return list(_collect_outcomes(labels, predictions, rates))
 
 
-def _to_table(predictions: Sequence[Prediction], head: Head) -> Array:
-    """(n, levels): zeros where a criterion is not predicted."""
-    name, zeros = head.criterion, dict.fromkeys(head.values, 0.0)
-    rows = [[p.get(name, zeros).get(value, 0.0) for value in head.values] for p in predictions]
-    return np.array(rows, dtype=np.float64).reshape(-1, len(head.values))
+def _collect_outcomes(
+    labels: LabelPlaces, predictions: PredictionTable, rates: PredictionTable | None
+) -> Iterator[Outcomes]:
+    for column, head in enumerate(predictions.heads):
+        rows = np.flatnonzero((labels[:, column] != NO_LABEL) & predictions.is_predicted(head))
+        shares = predictions.select(head)[rows]
+        learned = None if rates is None else np.nan_to_num(rates.select(head)[rows])
+        # Of equal ones the first on the scale, as ``Head.most_likely``.
+        predicted, confidence = shares.argmax(axis=1), shares.max(axis=1, initial=0.0)
+        truth = labels[rows, column].astype(np.int64)
+        yield Outcomes(head, rows, truth, predicted, confidence, shares, learned)
 
 
 @dataclass(frozen=True)
 class Draws:
     """Prompts drawn with replacement, the same draws for every figure.
 
-    ``group`` is each example's group of prompts; ``weights`` (groups, 1 + resamples) how often each group is drawn,
+    ``group`` is each example's group of prompts; ``times`` (groups, 1 + resamples) how often each group is drawn,
     the first column being the data as they are.
     """
 
     group: npt.NDArray[np.int64]
-    weights: npt.NDArray[np.float32]
+    times: npt.NDArray[np.uint8]
 
     @classmethod
     def draw_prompts(cls, examples: Sequence[Example], *, resamples: int = RESAMPLES, seed: int = 0) -> Draws:
         names = prompt_groups(examples)
         order = {name: i for i, name in enumerate(sorted(set(names)))}
         group = np.array([order[name] for name in names], dtype=np.int64)
-        return cls(group, draw_groups(len(order), resamples=resamples, seed=seed))
+        return cls(group, _draw_times(len(order), resamples, seed))
 
     @cached_property
     def _most(self) -> float:
         """How often a group is drawn at most."""
-        return float(self.weights.max(initial=1))
+        return float(self.times.max(initial=1))
 
-    def sum_groups(self, table: npt.NDArray[Any], groups: npt.NDArray[np.int64]) -> Array:
-        """(1 + resamples, columns): the sum, in each draw, of the rows of these groups (groups, columns)."""
-        weights = self.weights if len(groups) == len(self.weights) else self.weights[groups]
-        if table.dtype.kind == "i" and table.sum() * self._most < EXACT_IN_FLOAT32:
-            return (table.T.astype(np.float32) @ weights).T.astype(np.float64)
-        draws = range(0, weights.shape[1], DRAWS_AT_A_TIME)
-        parts = [table.T @ weights[:, start : start + DRAWS_AT_A_TIME].astype(np.float64) for start in draws]
-        return np.hstack(parts).T
+    def sum_cells(
+        self,
+        rows: npt.NDArray[np.int64],
+        cells: npt.NDArray[np.int64],
+        values: npt.NDArray[Any],
+        count: int,
+    ) -> Array:
+        """(1 + resamples, count): the sum, in each draw, of the values of each cell. A value is of the response in its
+        row, and belongs to the cell in its place; most groups of prompts have nothing in most cells."""
+        from scipy import sparse
+
+        groups, place = np.unique(self.group[rows], return_inverse=True)
+        table = sparse.csr_matrix((values, (cells, place)), shape=(count, len(groups)))
+        is_exact = values.dtype.kind == "i" and table.sum() * self._most < EXACT_IN_FLOAT32
+        kind = np.float32 if is_exact else np.float64
+        table = table.astype(kind)
+        parts = [
+            table @ self.times[groups, start : start + DRAWS_AT_A_TIME].astype(kind)
+            for start in range(0, self.times.shape[1], DRAWS_AT_A_TIME)
+        ]
+        return np.hstack(parts).T.astype(np.float64)
 
     def count_confusion(self, outcomes: Outcomes) -> DrawnConfusion:
         """Only the groups that have an outcome are counted; the rest add nothing to any draw."""
         levels = len(outcomes.head.values)
-        groups, place = np.unique(self.group[outcomes.row], return_inverse=True)
-        table = np.zeros((len(groups), levels, levels), np.int64)
-        np.add.at(table, (place, outcomes.truth, outcomes.predicted), 1)
-        drawn = self.sum_groups(table.reshape(len(groups), levels * levels), groups)
-        return DrawnConfusion(outcomes.head, groups, drawn.reshape(-1, levels, levels))
+        cells = outcomes.truth * levels + outcomes.predicted
+        drawn = self.sum_cells(outcomes.row, cells, np.ones(len(cells), np.int64), levels * levels)
+        return DrawnConfusion(
+            outcomes.head, np.unique(self.group[outcomes.row]), drawn.reshape(-1, levels, levels)
+        )
 
     def mean_of_hits(self, head_outcomes: Sequence[Outcomes], hits: Sequence[npt.NDArray[Any]]) -> Statistic:
         """The mean of ``hits``, an entry for each outcome, with its interval."""
-        group = self.group[np.concatenate([each.row for each in head_outcomes] or [np.zeros(0, np.int64)])]
-        groups, place = np.unique(group, return_inverse=True)
+        row = np.concatenate([each.row for each in head_outcomes] or [np.zeros(0, np.int64)])
         values = np.concatenate([*hits, np.zeros(0, np.bool_)])
-        summed = np.bincount(place, weights=values, minlength=len(groups))
         if values.dtype == np.bool_:
-            summed = summed.astype(np.int64)
-        sums = self.sum_groups(summed[:, None], groups)[:, 0]
-        counts = self.sum_groups(np.bincount(place, minlength=len(groups))[:, None], groups)[:, 0]
+            values = values.astype(np.int64)
+        cells = np.repeat([0, 1], len(row))
+        drawn = self.sum_cells(np.tile(row, 2), cells, np.concatenate([values, np.ones_like(values)]), 2)
         with np.errstate(invalid="ignore", divide="ignore"):
-            draws = sums / counts
-        return percentile_statistic(draws, len(groups))
+            draws = drawn[:, 0] / drawn[:, 1]
+        return percentile_statistic(draws, len(np.unique(self.group[row])))
 
 
 @dataclass(frozen=True)
@@ -173,12 +172,20 @@ class DrawnConfusion:
 
 def draw_groups(groups: int, *, resamples: int, seed: int) -> npt.NDArray[np.float32]:
     """(groups, 1 + resamples): how often each group is drawn; the first column is the data as they are."""
-    drawn = np.ones((groups, 1 + resamples), np.float32)
+    return _draw_times(groups, resamples, seed).astype(np.float32)
+
+
+@lru_cache(maxsize=1)
+def _draw_times(groups: int, resamples: int, seed: int) -> npt.NDArray[np.uint8]:
+    """The same figures of the same prompts are drawn once. That one of very many groups is drawn more than 255 times
+    has a chance below 1e-500."""
+    drawn = np.ones((groups, 1 + resamples), np.uint8)
     if groups:
         chance, shares = np.random.default_rng(seed), np.full(groups, 1 / groups)
-        for start in range(1, 1 + resamples, DRAWS_AT_A_TIME):
-            block = drawn[:, start : start + DRAWS_AT_A_TIME]
+        for start in range(1, 1 + resamples, MULTINOMIALS_AT_A_TIME):
+            block = drawn[:, start : start + MULTINOMIALS_AT_A_TIME]
             block[:] = chance.multinomial(groups, shares, block.shape[1]).T
+    drawn.flags.writeable = False
     return drawn
 
 

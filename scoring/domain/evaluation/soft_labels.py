@@ -5,32 +5,34 @@ The distribution of a response is the share of its annotators that gave each lev
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from scoring.domain.calibration import TINY, Array
-from scoring.domain.training_data import Distribution, Head, Prediction, Value
+from scoring.domain.tables import NO_LABEL, AnnotatorLabels, PredictionTable
+from scoring.domain.training_data import Head, Prediction
 
 LABEL, DISTRIBUTION = "label", "distribution"
 TARGETS = (LABEL, DISTRIBUTION)
 
 
-def share_levels(
-    annotator_labels: Sequence[Mapping[str, Value]], heads: Sequence[Head]
-) -> dict[str, Distribution]:
-    """By criterion that anybody answered, the share of those who did that gave each level of its scale."""
-    shares = {}
-    for head in heads:
-        values = [labels[head.criterion] for labels in annotator_labels if head.criterion in labels]
-        if values:
-            shares[head.criterion] = {level: values.count(level) / len(values) for level in head.values}
-    return shares
+def share_levels(annotator_labels: AnnotatorLabels, heads: Sequence[Head], size: int) -> PredictionTable:
+    """Of each of ``size`` responses, by criterion that anybody answered, the share of those who did that gave each
+    level of its scale."""
+    table = PredictionTable(heads, size)
+    for column, head in enumerate(heads):
+        place = annotator_labels.places[:, column]
+        counts = np.zeros((size, len(head.values)))
+        np.add.at(counts, (annotator_labels.rows[place != NO_LABEL], place[place != NO_LABEL]), 1)
+        answered = counts.any(axis=1)
+        table.select(head)[answered] = counts[answered] / counts[answered].sum(axis=1, keepdims=True)
+    return table
 
 
 def measure_soft_labels(
-    predictions: Sequence[Prediction], annotated: Sequence[Mapping[str, Distribution]], heads: Sequence[Head]
+    predictions: Sequence[Prediction], annotated: Sequence[Prediction], heads: Sequence[Head]
 ) -> dict[str, dict[str, Any]]:
     """By criterion, over the ``n`` responses that are predicted and that people labelled, means of
 
@@ -40,20 +42,14 @@ def measure_soft_labels(
 
     Null where there is none.
     """
+    predicted_table = PredictionTable.collect(predictions, heads)
+    annotated_table = PredictionTable.collect(annotated, heads)
     figures: dict[str, dict[str, Any]] = {}
     for head in heads:
-        name = head.criterion
-        rows = [
-            (p[name], s[name]) for p, s in zip(predictions, annotated, strict=True) if name in p and name in s
-        ]
-        predicted = np.array([[p[level] for level in head.values] for p, _s in rows]).reshape(
-            -1, len(head.values)
-        )
-        people = np.array([[s[level] for level in head.values] for _p, s in rows]).reshape(
-            -1, len(head.values)
-        )
-        figures[name] = {
-            "n": len(rows),
+        both = predicted_table.is_predicted(head) & annotated_table.is_predicted(head)
+        predicted, people = predicted_table.select(head)[both], annotated_table.select(head)[both]
+        figures[head.criterion] = {
+            "n": len(people),
             "cross_entropy": _mean(_cross_entropies(people, predicted)),
             "entropy": _mean(_cross_entropies(people, people)),
             "jensen_shannon": _mean(_jensen_shannon(people, predicted)),

@@ -40,6 +40,12 @@ class WeighedLabel:
     chance: float | None
 
 
+def have_unequal_chances(chances: Sequence[float | None]) -> bool:
+    """Whether there is anything to weigh: some chance is known, and not all are known and equal."""
+    known = [chance for chance in chances if chance]
+    return bool(known) and (len(known) < len(chances) or max(known) - min(known) >= NEARLY_EQUAL)
+
+
 def list_weighed_labels(
     examples: Sequence[Example],
     predictions: Sequence[Prediction],
@@ -68,11 +74,10 @@ def measure_weighed(
     ``effective`` are the labels of equal chance that would tell as much (L. Kish, Survey Sampling, 1965). None where
     there is nothing to weigh: no chance is known, or all are, and are equal.
     """
-    known = [label for label in labels if label.chance]
-    chances = np.array([label.chance for label in known], dtype=np.float64)
-    if not known or (len(known) == len(labels) and np.ptp(chances) < NEARLY_EQUAL):
+    if not have_unequal_chances([label.chance for label in labels]):
         return None
-    weight = 1 / chances
+    known = [label for label in labels if label.chance]
+    weight = 1 / np.array([label.chance for label in known], dtype=np.float64)
     names = sorted({label.prompt for label in known})
     places = {name: place for place, name in enumerate(names)}
     group = np.array([places[label.prompt] for label in known], dtype=np.int64)

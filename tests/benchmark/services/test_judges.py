@@ -662,7 +662,7 @@ def test_a_scorer_of_an_older_version_is_read_by_its_own_scale(
     heads = (Head("compliance", (1, 3), "ordinal"),)
     lesson = ReleaseComparison(gold).training_set
     predictions = {example.content_key: (0, {"compliance": {1: 0.2, 3: 0.8}}) for example in lesson.examples}
-    OutOfFoldPredictions(predictions).save(scorer.weights_folder)
+    OutOfFoldPredictions.save(scorer.weights_folder, sorted(predictions.items()))
     assert OutOfFoldPredictions.load(scorer.weights_folder, heads).predictions
     row = candidate(build_comparison(gold), "scorer", scorer.name)
     assert (row["n"], row["off_scale"], row["guideline"]) == (8, 0, "xstest@0.9")

@@ -127,7 +127,7 @@ def test_weights_do_not_tell_what_the_process_embedded_before(encoder: str, tmp_
     for i, before in enumerate(([], rows[::2], [replace(row, response=row.response[::-1]) for row in rows])):
         _load_once.cache_clear()
         if before:
-            EmbeddingFeatures(load_encoder(encoder, False)).extract(before)
+            EmbeddingFeatures(load_encoder(encoder, False), []).extract_further(before)
         choose_backbone(Spec("encoder", encoder)).fit(rows, [HEAD]).save(tmp_path / f"{i}")
         hashes.append(fingerprint(tmp_path / f"{i}"))
     assert len(set(hashes)) == 1

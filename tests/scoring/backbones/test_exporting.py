@@ -123,7 +123,7 @@ def exported(release: GoldRelease, fitted: FittedScorer, out: Path) -> Path:
     )
     scorer.weights_folder.mkdir(parents=True)
     fitted.save(scorer.weights_folder)
-    OutOfFoldPredictions({}).save(scorer.weights_folder)
+    OutOfFoldPredictions.save(scorer.weights_folder, [])
     scorer.weights_sha256 = fingerprint(scorer.weights_folder)
     scorer.save()
     return export_scorer(scorer=scorer, folder=out).folder

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scoring.backbones.patterns import PatternFeatures, PatternsBackbone, TreeRecipe
+from scoring.backbones.patterns import PatternsBackbone, TreeRecipe
 from scoring.backbones.registry import load
 from scoring.domain.refusals import PHRASES
 from scoring.domain.training_data import Example, Head
@@ -93,7 +93,7 @@ def test_it_learns_and_a_saved_scorer_predicts_the_same(tmp_path: Path):
 
 
 def test_what_was_read_once_is_not_read_again(monkeypatch: pytest.MonkeyPatch):
-    features = PatternFeatures(PATTERNS)
-    first = features.extract(small())
+    features = TreeRecipe(PATTERNS).read(small())
+    first = features.extract_further(small())
     monkeypatch.setattr(Patterns, "_row", None)
-    assert (features.extract(small()) == first).all()
+    assert (features.extract(np.arange(len(first))) == first).all()

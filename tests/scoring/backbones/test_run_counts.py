@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from scoring.backbones import run_counts
 from scoring.backbones.linear import list_pairs
-from scoring.backbones.run_counts import MIN_DOCUMENTS, RunCounts
+from scoring.backbones.ngram import NgramCorpus
+from scoring.backbones.run_counts import MIN_DOCUMENTS, RunCounts, learn_vocabularies
 from scoring.domain.training_data import Example
 from scoring.inference import ngram as portable
 
@@ -31,10 +32,15 @@ def test_a_matrix_is_that_of_the_portable_predictor(
     reading: str, known: list[tuple[str, str]], new: list[tuple[str, str]]
 ):
     counts = RunCounts(portable.READINGS[reading])
-    features = portable.BlockFeatures(reading, counts.learn_vocabularies(list_examples(known)))
+    places = counts.find_places(list_examples(known))
+    vocabularies = learn_vocabularies(counts.count_documents(places), len(known))
+    features = portable.BlockFeatures(reading, vocabularies)
     for pairs in (known, new, known[::-1] + new + known[:1]):
         examples = list_examples(pairs)
-        matrix, expected = counts.build_matrix(features, examples), features.matrix(list_pairs(examples))
+        matrix, expected = (
+            counts.build_matrix(features, counts.find_places(examples)),
+            features.matrix(list_pairs(examples)),
+        )
         assert matrix.shape == expected.shape
         for array in ("data", "indices", "indptr"):
             assert (getattr(matrix, array) == getattr(expected, array)).all()
@@ -44,7 +50,9 @@ def test_a_matrix_is_that_of_the_portable_predictor(
 @settings(max_examples=40, deadline=None)
 def test_a_vocabulary_is_the_buckets_of_enough_examples(pairs: list[tuple[str, str]]):
     reading = portable.WORDS
-    vocabularies = RunCounts(reading).learn_vocabularies(list_examples(pairs))
+    counts = RunCounts(reading)
+    places = counts.find_places(list_examples(pairs))
+    vocabularies = learn_vocabularies(counts.count_documents(places), len(pairs))
     for block, vocabulary in zip(reading.blocks, vocabularies, strict=True):
         texts = portable.block_texts(reading, pairs)[block.name]
         documents: Counter[int] = Counter()
@@ -67,7 +75,7 @@ def test_a_text_is_counted_once_and_a_short_response_is_its_own_opening(monkeypa
     counts = RunCounts(portable.WORDS)
     long = "very " * 60
     first = list_examples([("why", "because"), ("why", "so"), ("how", long)])
-    counts.learn_vocabularies(first)
+    counts.find_places(first)
     counts.find_places(first + list_examples([("why", "because of it")]))
     assert sorted(counted) == sorted(
         ["why", "how", "because", "so", long.strip(), long[:200], "because of it"]
@@ -77,9 +85,26 @@ def test_a_text_is_counted_once_and_a_short_response_is_its_own_opening(monkeypa
 def test_rows_are_the_same_whatever_is_weighed_at_a_time(monkeypatch: pytest.MonkeyPatch):
     examples = list_examples([("why", "I cannot say"), ("how", "I cannot"), ("why", "sure"), ("how", "")])
     counts = RunCounts(portable.WORDS)
-    features = portable.BlockFeatures("words", counts.learn_vocabularies(examples))
-    at_once = counts.build_matrix(features, examples)
+    places = counts.find_places(examples)
+    vocabularies = learn_vocabularies(counts.count_documents(places), len(examples))
+    features = portable.BlockFeatures("words", vocabularies)
+    at_once = counts.build_matrix(features, places)
     monkeypatch.setattr(run_counts, "ROWS", 3)
-    in_parts = counts.build_matrix(features, examples)
+    in_parts = counts.build_matrix(features, places)
     assert at_once.nnz > 0
     assert (at_once != in_parts).nnz == 0
+
+
+@given(pairs=PAIRS, data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_what_some_rows_teach_is_what_they_teach_alone(pairs: list[tuple[str, str]], data: st.DataObject):
+    counts = RunCounts(portable.WORDS)
+    places = counts.find_places(list_examples(pairs))
+    rows = np.array(data.draw(st.permutations(range(len(pairs)))), np.int64)[: (2 * len(pairs) + 2) // 3]
+    for chosen in (rows, rows[:1], rows[:0]):
+        alone = [of_block[chosen] for of_block in places]
+        expected = learn_vocabularies(counts.count_documents(alone), len(chosen))
+        learned = NgramCorpus(counts, places).learn(chosen).portable.vocabularies
+        for vocabulary, other in zip(learned, expected, strict=True):
+            assert vocabulary.buckets.tolist() == other.buckets.tolist()
+            assert vocabulary.idf.tolist() == other.idf.tolist()

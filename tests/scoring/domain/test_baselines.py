@@ -7,8 +7,8 @@ from scoring.domain.evaluation.baselines import (
     is_refusal,
     measure_between_annotators,
     measure_string_rules,
-    shorten_metrics,
 )
+from scoring.domain.tables import AnnotatorLabels
 from scoring.domain.training_data import Example, Head
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
@@ -58,9 +58,8 @@ def test_a_side_without_training_responses_says_what_is_commonest_on_the_whole()
 
 
 def test_the_list_of_refusals_is_measured_on_the_scorers_folds() -> None:
-    metrics = measure_string_rules(rows([1, 3] * 10), [HEAD])
-    assert (metrics["n"], metrics["accuracy"]["value"]) == (20, 1.0)
-    summary = shorten_metrics(metrics)
+    summary = measure_string_rules(rows([1, 3] * 10), [HEAD])
+    assert (summary["n"], summary["accuracy"]["value"]) == (20, 1.0)
     assert summary["by_criterion"]["compliance"]["n"] == 20
     assert set(summary) == {"n", "accuracy", "within_one", "macro_f1", "by_criterion", "by_model", "by_kind"}
 
@@ -68,6 +67,6 @@ def test_the_list_of_refusals_is_measured_on_the_scorers_folds() -> None:
 def test_annotators_are_compared_over_all_pairs_of_a_response() -> None:
     values = [(1, 1, 3), (3, 3, 3), (2, 1, 2)]
     labels = [[{"compliance": value} for value in response] for response in values]
-    metrics = measure_between_annotators(rows([1, 3, 2]), labels, [HEAD])
+    metrics = measure_between_annotators(rows([1, 3, 2]), AnnotatorLabels.collect(labels, [HEAD]), [HEAD])
     # Of each response the pairs that agree: 1 of 3, 3 of 3, 1 of 3; the first two annotators alone would have 2 of 3.
     assert metrics["accuracy"]["value"] == pytest.approx((1 / 3 + 1 + 1 / 3) / 3)

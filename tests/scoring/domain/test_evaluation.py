@@ -230,7 +230,8 @@ def test_a_text_that_two_models_share_is_not_recognised_when_one_is_left_out():
 def test_out_of_fold_predictions_are_kept_by_content_with_their_fold():
     rows = corpus()
     evaluation = evaluate_grouped(Memorising(), rows, [HEAD], k=5)
-    by_content = evaluation.index_by_content(rows)
+    by_content = dict(evaluation.list_contents(rows))
+    assert list(by_content) == sorted(by_content)
     assert set(by_content) == {row.content_key for row in rows}
     assert {fold for fold, _prediction in by_content.values()} == {0, 1, 2, 3, 4}
     assert by_content[rows[0].content_key][0] == by_content[rows[1].content_key][0]  # the same prompt

@@ -8,6 +8,7 @@ from scoring.backbones.choices import IMPOSSIBLE, HeadChoice, choose_form
 from scoring.backbones.ngram import NgramBackbone
 from scoring.domain.evaluation.soft_labels import measure_soft_labels, share_levels
 from scoring.domain.spec import Spec
+from scoring.domain.tables import AnnotatorLabels
 from scoring.domain.training_data import Example, Head
 from scoring.domain.training_spec import TrainingSpec
 
@@ -15,8 +16,9 @@ HEAD = Head("c", (1, 2, 3), "ordinal")
 
 
 def test_the_shares_are_of_those_who_answered():
-    assert share_levels([{"c": 1}, {"c": 3}, {}], [HEAD]) == {"c": {1: 0.5, 2: 0.0, 3: 0.5}}
-    assert share_levels([{}], [HEAD]) == {}
+    labels = [[{"c": 1}, {"c": 3}, {}], [], [{}]]
+    shares = share_levels(AnnotatorLabels.collect(labels, [HEAD]), [HEAD], 3)
+    assert list(shares) == [{"c": {1: 0.5, 2: 0.0, 3: 0.5}}, {}, {}]
 
 
 def test_cross_entropy_and_distance_of_known_distributions():

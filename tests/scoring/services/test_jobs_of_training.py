@@ -287,7 +287,7 @@ def test_kill_9_in_mid_training_and_the_next_worker_ends_with_the_same_weights(
 ) -> None:
     release = make_release(guideline, lin)
     scorer, job = queued(release)
-    first_fold = scorer.work_folder / "grouped" / "split-1" / "predictions.json"
+    first_fold = scorer.work_folder / "grouped" / "split-1" / "predictions.npz"
     worker = run_in_a_process(job, first_fold)
     try:
         wait_for(first_fold, worker)
