@@ -119,9 +119,13 @@ def run_round(megabytes: int, labels: int) -> dict[str, dict[str, float]]:
         client.force_login(head)
         address = reverse("export-file", args=["r", export.pk, "gold.jsonl"])
         for name in ("download", "second download"):
-            results[name], size = take(lambda: sum(map(len, client.get(address).streaming_content)))
+            results[name], size = take(lambda: count_bytes(client.get(address)))
             results[name]["bytes"] = size
         return results
+
+
+def count_bytes(answer: Any) -> int:
+    return sum(len(block) for block in answer.streaming_content)
 
 
 def forget_files(folder: Path) -> None:
