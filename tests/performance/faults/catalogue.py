@@ -240,7 +240,7 @@ def fill_data(scene: Scene) -> None:
     disk = scene.site.disks.data
     disk.fill()
     try:
-        failed = Job.objects.filter(pk__in=list_exports(scene), state=Job.State.FAILED)
+        failed = Job.objects.filter(kind=EXPORT, state=Job.State.FAILED)
         until(failed.exists, 30)
         scene.hold(6)
     finally:
@@ -250,10 +250,6 @@ def fill_data(scene: Scene) -> None:
     scene.note(f"exports fail: “{reasons[0]}” `jobs retry` does them once there is room")
     for job in failed:
         scene.site.manage("jobs", "retry", str(job.pk))
-
-
-def list_exports(scene: Scene) -> list[int]:
-    return [order.job for order in scene.crowd.manager.orders]
 
 
 def fill_tablespace(scene: Scene) -> None:

@@ -176,7 +176,12 @@ def play(
     poll = threading.Thread(target=scene.poll_ready, daemon=True)
     poll.start()
     began = time.monotonic()
-    act(scene)
+    try:
+        act(scene)
+    except BaseException:
+        scene.end_polls()
+        crowd.stop()
+        raise
     scene.mend()
     assert scene.mended is not None
     mended, mended_at = scene.mended
