@@ -30,8 +30,8 @@ from scoring.backbones.choices import (
 )
 from scoring.backbones.folder import card_heads, read_card, write_card
 from scoring.backbones.linear import (
+    CrossfitMaterial,
     Recipe,
-    TrainingMaterial,
     crossfit,
     inner_splits,
     list_folds,
@@ -104,7 +104,7 @@ class SimpleMember:
         forms = {
             head.criterion: list_forms(self.recipe, head, level_counts(examples, head)) for head in heads
         }
-        material = TrainingMaterial.collect(self.recipe, examples, heads)
+        material = CrossfitMaterial.collect(self.recipe, examples, heads)
         choices: dict[str, HeadChoice] = {}
         result: TrialLogs = {}
         for i, (kind, splits) in enumerate(kinds.items()):

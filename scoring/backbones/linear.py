@@ -202,7 +202,7 @@ def fit_head(
 
 
 @dataclass(frozen=True)
-class TrainingMaterial:
+class CrossfitMaterial:
     """What folds learn from and are tried on: the texts of the examples, and the targets of each head."""
 
     size: int
@@ -210,7 +210,7 @@ class TrainingMaterial:
     targets: Mapping[Head, Targets]
 
     @classmethod
-    def collect(cls, recipe: Recipe, examples: Sequence[Example], heads: Sequence[Head]) -> TrainingMaterial:
+    def collect(cls, recipe: Recipe, examples: Sequence[Example], heads: Sequence[Head]) -> CrossfitMaterial:
         targets = {head: Targets.collect(examples, head) for head in heads}
         return cls(len(examples), recipe.read(examples), targets)
 
@@ -223,7 +223,7 @@ def inner_splits(examples: Sequence[Example], seed: int) -> list[DataSplit]:
 
 def crossfit(
     recipe: Recipe,
-    material: TrainingMaterial,
+    material: CrossfitMaterial,
     splits: Sequence[DataSplit],
     *,
     forms: Mapping[str, Sequence[Form]],
@@ -290,7 +290,7 @@ def fit_calibrated(
     forms = {head.criterion: list_forms(recipe, head, level_counts(examples, head)) for head in heads}
     splits = inner_splits(examples, seed)
     trying = scale_report(report, 0, 0.7)
-    material = TrainingMaterial.collect(recipe, examples, heads)
+    material = CrossfitMaterial.collect(recipe, examples, heads)
     tried = crossfit(recipe, material, splits, forms=forms, seed=seed, report=trying)
     folds = list_folds(examples, splits)
     choices = {head.criterion: choose_form(examples, head, tried, folds, recipe.balance) for head in heads}

@@ -37,10 +37,12 @@ class NgramCorpus:
     def learn(self, rows: Rows) -> NgramFeatures:
         is_other = np.ones(len(self.places[0]), np.bool_)
         is_other[rows] = False
-        others = np.flatnonzero(is_other)
-        if len(others) < len(rows):  # then what they have is taken from what all have
-            of_others = self._count_documents(others)
-            documents = [every - other for every, other in zip(self._all_documents, of_others, strict=True)]
+        rest = np.flatnonzero(is_other)
+        if len(rest) < len(rows):  # then what the rest has is taken from what all have
+            of_rest = self._count_documents(rest)
+            documents = [
+                every - left_out for every, left_out in zip(self._all_documents, of_rest, strict=True)
+            ]
         else:
             documents = self._count_documents(rows)
         vocabularies = learn_vocabularies(documents, len(rows))

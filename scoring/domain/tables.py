@@ -52,9 +52,9 @@ class AnnotatorLabels:
         cls, labels: Iterable[Iterable[Mapping[str, Value]]], heads: Sequence[Head]
     ) -> AnnotatorLabels:
         """Of the labels of each annotator of each response."""
-        entries = [(row, said) for row, annotators in enumerate(labels) for said in annotators]
-        rows = np.array([row for row, _said in entries], np.int64)
-        return cls(rows, tabulate_labels((said for _row, said in entries), heads))
+        entries = [(row, label) for row, annotators in enumerate(labels) for label in annotators]
+        rows = np.array([row for row, _label in entries], np.int64)
+        return cls(rows, tabulate_labels((label for _row, label in entries), heads))
 
     def list_pairs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The entries of each two annotators of a response, the earlier and the later."""

@@ -101,10 +101,10 @@ def test_what_some_rows_teach_is_what_they_teach_alone(pairs: list[tuple[str, st
     counts = RunCounts(portable.WORDS)
     places = counts.find_places(list_examples(pairs))
     rows = np.array(data.draw(st.permutations(range(len(pairs)))), np.int64)[: (2 * len(pairs) + 2) // 3]
-    for chosen in (rows, rows[:1], rows[:0]):
-        alone = [of_block[chosen] for of_block in places]
-        expected = learn_vocabularies(counts.count_documents(alone), len(chosen))
-        learned = NgramCorpus(counts, places).learn(chosen).portable.vocabularies
+    for subset in (rows, rows[:1], rows[:0]):
+        own_places = [of_block[subset] for of_block in places]
+        expected = learn_vocabularies(counts.count_documents(own_places), len(subset))
+        learned = NgramCorpus(counts, places).learn(subset).portable.vocabularies
         for vocabulary, other in zip(learned, expected, strict=True):
             assert vocabulary.buckets.tolist() == other.buckets.tolist()
             assert vocabulary.idf.tolist() == other.idf.tolist()
