@@ -237,6 +237,7 @@ def test_healthz_asks_nothing_and_is_answered_for_any_host(
 def test_readyz_tells_strangers_the_names_of_checks_alone(client: Client):
     answer = client.get("/readyz", headers={"host": "10.0.0.7"})
     assert answer.status_code == 200  # beat is a warning
+    assert answer.headers["Content-Length"] == str(len(answer.content))
     assert answer.json() == {
         "status": "ok",
         "checks": {

@@ -58,6 +58,8 @@ def metrics(request: HttpRequest) -> HttpResponse:
 def _finish(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     if request.method not in METHODS:
         response = HttpResponseNotAllowed(METHODS)
+    # CommonMiddleware, which says it of other answers, comes after these.
+    response.headers["Content-Length"] = str(len(response.content))
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
     if response.status_code == 503:  # a probe asks every few seconds; the outage itself is a line
