@@ -51,16 +51,17 @@ def act_required(act: Act) -> Callable[[View], View]:
     return decorate
 
 
-def post_form(page: str) -> Callable[[View], View]:
+def post_form(page: str, *, is_list: bool = False) -> Callable[[View], View]:
     """The address of a form on ``page``, for POST. Its answer may be a page of its own; who opens that address, such as
-    by another language or after a new sign-in, gets ``page``.
+    by another language or after a new sign-in, gets ``page``: of the same thing, or the list that has it.
     """
 
     def decorate(view: View) -> View:
         @wraps(view)
         def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            opened = request.method == "GET"
-            return redirect(page, *args, **kwargs) if opened else view(request, *args, **kwargs)
+            if request.method != "GET":
+                return view(request, *args, **kwargs)
+            return redirect(page) if is_list else redirect(page, *args, **kwargs)
 
         return require_http_methods(["GET", "POST"])(answered)
 

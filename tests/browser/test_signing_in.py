@@ -73,7 +73,7 @@ def add_app(page: Page) -> str:
 
 def sign_in_at_company(page: Page, sub: str = "u-1001") -> None:
     page.goto("/sign-in/")
-    page.get_by_role("link", name="Sign in by the company").click()
+    page.get_by_role("link", name="Sign in with the company").click()
     page.get_by_placeholder("sub").fill(sub)
     page.get_by_role("button", name="Authorize").click()
 
@@ -177,7 +177,7 @@ def test_by_saml_at_the_campus(page: Page, settings: Any):
         settings.SIGN_IN_PROVIDERS = (campus.make_provider(),)
         create_study(name="default")
         page.goto("/sign-in/?next=/people/")
-        page.get_by_role("link", name="Sign in by the campus").click()
+        page.get_by_role("link", name="Sign in with the campus").click()
         page.get_by_role("button", name="Sign in as s-2002").click()
         expect(page.get_by_role("heading", name="Members")).to_be_visible()
         assert django_settings.SESSION_COOKIE_SAMESITE == "Lax"

@@ -50,7 +50,7 @@ KINDS = {
 
 
 @act_required(ARCHIVE_STUDY)
-@post_form("studies")
+@post_form("studies", is_list=True)
 def study_archive(request: HttpRequest, name: str) -> HttpResponse:
     """``act`` is ``archive`` or ``restore``; the list that had the study says what came of it."""
     act = request.POST.get("act")

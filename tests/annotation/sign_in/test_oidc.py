@@ -438,7 +438,7 @@ def test_an_admin_links_by_the_subject_and_a_manager_does_not(directory: Directo
 def test_the_page_has_a_button_for_each_provider_in_the_readers_language(directory: Directory):
     page = Client().get(reverse("login"), {"next": "/account/"}).content.decode()
     assert 'href="/sign-in/oidc/company/?next=%2Faccount%2F"' in page
-    assert "Sign in by the company" in page
+    assert "Sign in with the company" in page
     chinese = Client(HTTP_ACCEPT_LANGUAGE="zh-hans").get(reverse("login")).content.decode()
     assert "公司账号" in chinese
 

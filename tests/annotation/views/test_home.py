@@ -225,7 +225,7 @@ def test_of_very_much_that_waits_the_first_page_lists_a_part(
             raise_alarm(batch)
     page = read(ma)
     assert page.count("is below its threshold") == 30
-    assert "2 more stand on the first pages of their studies" in page
+    assert "2 more on the home pages of their studies" in page
     assert read(ma, path=f"/s/{dataset.study.name}/").count("is below its threshold") == 32
 
 

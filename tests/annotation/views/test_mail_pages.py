@@ -392,5 +392,5 @@ def test_where_passwords_are_switched_off_no_link_is_sent(host: MailHost, settin
     settings.LOCAL_PASSWORDS = False
     give_address(Person.objects.create_user("lin"), "lin@example.org")
     answer = Client().post(reverse("password-forgotten"), {"address": "lin@example.org"})
-    assert b"Passwords are switched off here" in answer.content
+    assert b"Passwords are off on this site" in answer.content
     assert not OutgoingMail.objects.exists()
