@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def list_faults(facts: dict[str, Any]) -> Iterator[str]:
         if status != 200:
             yield f"{address} is answered with {status}"
     yield from list_submission_faults(client_of(facts["annotator"]), facts["open"])
-    call_command("release_gold", AGAIN, "--batches", facts["batch"])
+    # What this prints are faults, a line each.
+    call_command("release_gold", AGAIN, "--batches", facts["batch"], stdout=StringIO())
     for release in GoldRelease.objects.filter(name__in=[facts["release"], AGAIN]):
         if (release.sha256, release.labels) != (facts["sha256"], facts["labels"]):
             yield f"{release.name} has another hash: {release.sha256} of {release.labels} labels"
