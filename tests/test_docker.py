@@ -250,7 +250,7 @@ def test_the_commands_of_the_image_and_of_compose_make_a_site(
     checked = (*PROCESSES[1:], "broker", "database", "proxy")
     checks = {name: services[name]["healthcheck"]["test"] for name in checked}
     (of_the_image,) = [text for name, text in instructions() if name == "HEALTHCHECK"]
-    checks["web"] = json.loads("[" + of_the_image.partition("[")[2])
+    checks["web"] = ["CMD", *json.loads("[" + of_the_image.partition("[")[2])]
     for name, (kind, *words) in checks.items():
         script = words[0].replace("$$", "$") if kind == "CMD-SHELL" else shlex.join(words)
         ours = name in PROCESSES
