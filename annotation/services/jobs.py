@@ -42,7 +42,7 @@ from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.core.study_scope import get_study_scope, limit_to_studies
 from annotation.core.tracing import Attributes, SpanKind, TraceSpan, get_trace_parent, open_span
 from annotation.domain.verbs import AnnotationVerb
-from annotation.models import Job, Person, Study
+from annotation.models import Job, Person, Study, StudyDeletion
 from annotation.selectors.jobs import DEAD, is_silent
 from annotation.selectors.operations.queues import get_queue
 from annotation.services.audit import record
@@ -287,10 +287,14 @@ def _is_requeued(job: Job) -> bool:
 
 @transaction.atomic
 def cancel(*, job: Job, actor: Person | None = None) -> Job:
-    """Cancel: at once if it waits, at its next report if it runs. Cancelling twice changes nothing."""
+    """Cancel: at once if it waits, at its next report if it runs. Cancelling twice changes nothing. Raises Conflict for
+    the deletion of a study, of which nothing half-done may stay.
+    """
     locked = Job.objects.select_for_update().filter(pk=job.pk).first()
     if locked is None:
         raise NotFound(N_("There is no such job."))
+    if StudyDeletion.objects.filter(job=locked).exists():
+        raise Conflict(N_("The deletion of a study cannot be cancelled once it has begun."))
     if locked.state == Job.State.QUEUED:
         locked.state, locked.finished_at = Job.State.CANCELLED, Now()
     locked.cancel_requested = True

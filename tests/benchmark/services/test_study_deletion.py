@@ -420,3 +420,12 @@ def test_the_command_says_first_and_does_then(parts: tuple[Part, Part]):
     call_command("archive_study", "gamma", stdout=out)
     call_command("delete_study", "gamma", "--yes", stdout=out)
     assert "certificate" in out.getvalue()
+
+
+def test_a_deletion_that_has_begun_is_not_cancelled(parts: tuple[Part, Part], admin: Person) -> None:
+    deletion = begin_deletion(study=archive(parts[0]), actor=admin, send=False)
+    assert deletion.job is not None
+    with pytest.raises(Conflict, match="cannot be cancelled"):
+        jobs.cancel(job=deletion.job, actor=admin)
+    deletion.job.refresh_from_db()
+    assert (deletion.job.state, deletion.job.cancel_requested) == ("queued", False)
