@@ -211,7 +211,11 @@ def spearman(weighting: Weighting) -> Floats:
 
 
 def intraclass(weighting: Weighting, *, average: bool) -> Floats:
-    """ICC(2,1), or ICC(2,k) of the raters' average (Shrout and Fleiss 1979), of two raters; levels are numbers."""
+    """ICC(2,1), or ICC(2,k) of the raters' average (Shrout and Fleiss 1979), of two raters; levels are numbers.
+
+    Undefined where the variance that is estimated of all labels is not positive: of raters who always contradict each
+    other ICC(2,k) would be above 1.
+    """
     values = np.array(weighting.units.values, dtype=np.float64)
     first, second = weighting.marginals
     n = np.where(weighting.n > 1, weighting.n, np.nan)
@@ -225,7 +229,8 @@ def intraclass(weighting: Weighting, *, average: bool) -> Floats:
     rest = (own - between_units - between_raters) / (n - 1)
     units = between_units / (n - 1)
     raters = (between_raters - rest) / n
-    return ratio(units - rest, units + raters if average else units + rest + 2 * raters)
+    total = units + raters if average else units + rest + 2 * raters
+    return ratio(units - rest, np.where(total > 0, total, 0))
 
 
 def scott_pi(weighting: Weighting) -> Floats:

@@ -31,6 +31,9 @@ MEASUREMENTS: tuple[Measurement, ...] = ("nominal", "ordinal", "interval")
 
 NO_PAIRS = N_("No unit has labels from two annotators.")
 ONE_CATEGORY = N_("All labels that can be compared are the same, so agreement by chance is certain.")
+NO_DIFFERENT_UNITS = N_(
+    "Labels differ no more between units than within them, so this correlation is undefined."
+)
 MORE_THAN_TWO = N_("Cohen's kappa compares two annotators; here there are more.")
 POOL = N_("This compares two fixed annotators; here the labels are of more people.")
 MORE_THAN_TWO_FOR_PI = N_("Scott's pi compares two annotators; here there are more.")

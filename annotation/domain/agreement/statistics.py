@@ -30,6 +30,7 @@ from annotation.domain.agreement.patterns import (
     MORE_THAN_TWO,
     MORE_THAN_TWO_FOR_PI,
     MORE_THAN_TWO_TO_CORRELATE,
+    NO_DIFFERENT_UNITS,
     NO_DISTANCES,
     NO_ORDER,
     NO_PAIRS,
@@ -111,7 +112,7 @@ def _measure(  # noqa: PLR0917  # as the other
         }
     elif formulas_by_name:
         observed = measure_values(sample, formulas_by_name)
-        measured = {name: _build_value(value) for name, value in observed.items()}
+        measured = {name: _build_value(value, rules[name]) for name, value in observed.items()}
     return Agreement(
         n=sample.units.n,
         disputed=sample.units.disputed,
@@ -150,7 +151,7 @@ def measure_difference(
         return Statistic(None, None, None, reason)
     before, after = (measure_influences(sample, {statistic: rule.estimate})[statistic] for sample in samples)
     if isnan(before.observed) or isnan(after.observed):
-        return Statistic(None, None, None, ONE_CATEGORY)
+        return Statistic(None, None, None, rule.undefined)
     ends = tuple(_build_interval(influences, rule, statistic, confidence) for influences in (before, after))
     interval = build_difference_interval(before, after, (ends[0], ends[1]))
     errors = [error for sample in samples if (error := rule.error(sample)) is not None]
@@ -171,6 +172,8 @@ class _Rule:
     needs: Measurement = "nominal"
     two_raters: str | None = None
     """Why it is undefined with more than two raters."""
+    undefined: str = ONE_CATEGORY
+    """Why it may have no value where it applies."""
     closed_form: Callable[[LabelSets, Floats | None], Floats | None] | None = None
     """What a unit with each set (M,) adds to it, as its author has the standard error; counts (M,) are its weights."""
 
@@ -207,7 +210,7 @@ def _find_strength(measurement: Measurement) -> int:
 
 def _build_statistic(influences: Influences, rule: _Rule, name: str, confidence: float) -> Statistic:
     if isnan(influences.observed):
-        return Statistic(None, None, None, ONE_CATEGORY)
+        return Statistic(None, None, None, rule.undefined)
     interval = _build_interval(influences, rule, name, confidence)
     return Statistic(
         influences.observed,
@@ -220,8 +223,8 @@ def _build_statistic(influences: Influences, rule: _Rule, name: str, confidence:
     )
 
 
-def _build_value(value: float) -> Statistic:
-    return Statistic(None, None, None, ONE_CATEGORY) if isnan(value) else Statistic(value, None, None)
+def _build_value(value: float, rule: _Rule) -> Statistic:
+    return Statistic(None, None, None, rule.undefined) if isnan(value) else Statistic(value, None, None)
 
 
 def _build_interval(influences: Influences, rule: _Rule, name: str, confidence: float) -> AgreementInterval:
@@ -234,6 +237,7 @@ def _build_rules(measurement: Measurement) -> Mapping[str, _Rule]:
     """The statistics in the order in which they are reported; AC2 weighs disagreement as the scale measures."""
     kappa = partial(_Rule, two_raters=MORE_THAN_TWO)
     correlation = partial(_Rule, two_raters=MORE_THAN_TWO_TO_CORRELATE, squared=formulas.squared_steps)
+    within_class = partial(correlation, undefined=NO_DIFFERENT_UNITS)
     weights = formulas.quadratic_weights if measurement == "interval" else formulas.ordinal_weights
     return {
         "percent_agreement": _Rule(formulas.percent_agreement),
@@ -260,8 +264,8 @@ def _build_rules(measurement: Measurement) -> Mapping[str, _Rule]:
         "gwet_ac1": _build_gwet_rule(formulas.nominal, "nominal"),
         "gwet_ac2": _build_gwet_rule(weights, "ordinal"),
         "spearman": correlation(formulas.spearman, "ordinal", has_fisher=True),
-        "icc_single": correlation(partial(formulas.intraclass, average=False), "ordinal"),
-        "icc_average": correlation(partial(formulas.intraclass, average=True), "ordinal"),
+        "icc_single": within_class(partial(formulas.intraclass, average=False), "ordinal"),
+        "icc_average": within_class(partial(formulas.intraclass, average=True), "ordinal"),
     }
 
 

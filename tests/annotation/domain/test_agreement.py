@@ -167,7 +167,15 @@ def test_one_category_leaves_kappa_and_alpha_undefined_and_ac1_one() -> None:
     assert value_of(result, "gwet_ac1") == 1
     assert value_of(result, "gwet_ac2") == 1
     for name in set(STATISTICS) - OF_SETS - {"percent_agreement", "gwet_ac1", "gwet_ac2"}:
-        assert result.statistics[name] == module.Statistic(None, None, None, module.ONE_CATEGORY)
+        reason = module.NO_DIFFERENT_UNITS if name.startswith("icc_") else module.ONE_CATEGORY
+        assert result.statistics[name] == module.Statistic(None, None, None, reason)
+
+
+def test_raters_who_always_contradict_each_other_have_no_average_to_correlate() -> None:
+    result = of({(1, 2): 1, (2, 1): 1}, [1, 2], "interval")
+    assert result.statistics["spearman"].value == pytest.approx(-1)
+    # MSR = MSC = 0, MSE = 1: the ratio of Shrout and Fleiss would be (0 - 1) / (0 + (0 - 1) / 2) = 2.
+    assert result.statistics["icc_average"].reason == module.NO_DIFFERENT_UNITS
 
 
 def test_a_scale_of_one_level_does_not_divide_by_zero() -> None:
