@@ -14,6 +14,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
@@ -209,19 +210,76 @@ class BundleWriter:
         with zipfile.ZipFile(path, "x", allowZip64=True) as zipped:
             yield cls(zipped)
 
-    def add(self, name: str, pieces: Iterator[bytes] | list[bytes], *, is_table: bool = False) -> None:
-        digest, length, lines = hashlib.sha256(), 0, 0
-        info = zipfile.ZipInfo(name, TIME)
-        info._compresslevel = LEVEL  # type: ignore[attr-defined]  # the name that every version takes
-        info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, RIGHTS, UNIX
-        with self._zipped.open(info, "w", force_zip64=True) as file:
-            for piece in pieces:
-                file.write(piece)
-                digest.update(piece)
-                length += len(piece)
-                lines += piece.count(b"\n")
-        facts = FileFacts(name=name, bytes=length, lines=lines if is_table else 0, sha256=digest.hexdigest())
-        self.facts.append(facts)
+    def add(self, name: str, content: bytes) -> None:
+        with self._zipped.open(_build_info(name), "w", force_zip64=True) as file:
+            file.write(content)
+        sha256 = hashlib.sha256(content).hexdigest()
+        self.facts.append(FileFacts(name=name, bytes=len(content), lines=0, sha256=sha256))
+
+    def add_table(self, table: TablePacker) -> None:
+        """The bytes of its own zip, which a zip of many files holds alike."""
+        target = self._zipped.fp
+        assert target is not None
+        with zipfile.ZipFile(table.path) as packed, table.path.open("rb") as file:
+            (info,) = packed.infolist()
+            target.seek(self._zipped.start_dir)
+            for piece in _split(file, packed.start_dir):
+                target.write(piece)
+        info.header_offset = self._zipped.start_dir
+        self._zipped.filelist.append(info)
+        self._zipped.NameToInfo[info.filename] = info
+        self._zipped.start_dir = target.tell()
+        self.facts.append(table.facts)
+
+
+class TablePacker:
+    """A table of a bundle, packed into a zip of its own by a thread of ``executor`` while its next lines are made."""
+
+    def __init__(self, path: Path, name: str, executor: Executor) -> None:
+        self.path, self._name, self._executor = path, name, executor
+        self._digest, self._bytes, self._lines = hashlib.sha256(), 0, 0
+        self._packing: Future[None] | None = None
+        self._zipped = zipfile.ZipFile(path, "x", allowZip64=True)
+        self._file = self._zipped.open(_build_info(name), "w", force_zip64=True)
+
+    def write(self, lines: str) -> None:
+        self._finish()
+        if lines:
+            self._packing = self._executor.submit(self._pack, lines.encode())
+
+    def close(self) -> None:
+        with self._zipped, self._file:
+            self._finish()
+
+    @property
+    def facts(self) -> FileFacts:
+        return FileFacts(
+            name=self._name, bytes=self._bytes, lines=self._lines, sha256=self._digest.hexdigest()
+        )
+
+    def _pack(self, piece: bytes) -> None:
+        self._file.write(piece)
+        self._digest.update(piece)
+        self._bytes += len(piece)
+        self._lines += piece.count(b"\n")
+
+    def _finish(self) -> None:
+        if self._packing is not None:
+            packing, self._packing = self._packing, None
+            packing.result()
+
+
+def _build_info(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, TIME)
+    info._compresslevel = LEVEL  # type: ignore[attr-defined]  # the name that every version takes
+    info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, RIGHTS, UNIX
+    return info
+
+
+def _split(file: IO[bytes], length: int) -> Iterator[bytes]:
+    while length and (piece := file.read(min(PIECE, length))):
+        length -= len(piece)
+        yield piece
 
 
 class _BoundedFile(io.FileIO):

@@ -6,6 +6,8 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -302,12 +304,22 @@ def changed(
     texts |= {name: work(texts[name].decode()).encode() for name, work in change.items() if name in texts}
     with pure.BundleWriter.open(path) as new:
         for name, text in (texts | more).items():
-            new.add(name, [text], is_table=name in pure.TABLES)
+            if name in pure.TABLES:
+                new.add_table(pack(path.with_name(f"{name}.zip"), name, text))
+            else:
+                new.add(name, text)
         if honest:
             manifest["files"] = [fact.model_dump() for fact in new.facts]
         manifest_text = change.get(pure.MANIFEST, lambda text: text)(json.dumps(manifest))
-        new.add(pure.MANIFEST, [manifest_text.encode()])
+        new.add(pure.MANIFEST, manifest_text.encode())
     return Source(path, "changed.zip")
+
+
+def pack(path: Path, name: str, text: bytes) -> pure.TablePacker:
+    path.unlink(missing_ok=True)
+    with ThreadPoolExecutor(1) as executor, closing(pure.TablePacker(path, name, executor)) as table:
+        table.write(text.decode())
+    return table
 
 
 def refused(source: Source) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import Count, Sum
 
@@ -22,7 +22,6 @@ from annotation.domain.formats.bundle import (
     GOLD,
     KIND,
     MANIFEST,
-    PIECE,
     PROMPTS,
     RESPONSES,
     TABLES,
@@ -36,6 +35,7 @@ from annotation.domain.formats.bundle import (
     GuidelineFacts,
     PlanFacts,
     StratumFacts,
+    TablePacker,
 )
 from annotation.domain.formats.generic import TEXTS
 from annotation.domain.formats.rows import Source
@@ -110,7 +110,7 @@ class _TaskTotals(NamedTuple):
 
 
 class _BundlePacker:
-    """The tables are written side by side, in one reading of the release, and then packed one after the other."""
+    """The tables are packed side by side, in one reading of the release, and then put into one zip."""
 
     def __init__(self, spec: ExportSpec) -> None:
         self._spec = spec
@@ -125,23 +125,24 @@ class _BundlePacker:
             rmtree(left, ignore_errors=True)
         with TemporaryDirectory(dir=path.parent, prefix=TABLES_PREFIX) as folder:
             tables = Path(folder)
-            self._write_tables(tables, tell)
+            written = self._write_tables(tables, tell)
             with BundleWriter.open(path) as packed:
-                for name in TABLES:
-                    if name != TASKS or (tables / name).stat().st_size:
-                        packed.add(name, _read_pieces(tables / name), is_table=True)
-                    (tables / name).unlink()
+                for table in written:
+                    if table.facts.name != TASKS or table.facts.bytes:
+                        packed.add_table(table)
+                    table.path.unlink()
                 for guideline in self._guidelines:
-                    packed.add(_build_facts(guideline).file, [guideline.source.encode()])
+                    packed.add(_build_facts(guideline).file, guideline.source.encode())
                 for name, language in LANGUAGES.items():
-                    packed.add(name, [render_markdown(self._spec.manifest, language).encode()])
-                packed.add(MANIFEST, [self._manifest(packed).to_json().encode()])
+                    packed.add(name, render_markdown(self._spec.manifest, language).encode())
+                packed.add(MANIFEST, self._manifest(packed).to_json().encode())
 
-    def _write_tables(self, folder: Path, tell: ReportPosition) -> None:
+    def _write_tables(self, folder: Path, tell: ReportPosition) -> Sequence[TablePacker]:
         done = 0
         with ExitStack() as stack:
+            executor = stack.enter_context(ThreadPoolExecutor(1))
             files = {
-                name: stack.enter_context((folder / name).open("w", encoding="utf-8", newline=""))
+                name: stack.enter_context(closing(TablePacker(folder / name, name, executor)))
                 for name in TABLES
             }
             with_times = self._spec.options.times
@@ -154,9 +155,10 @@ class _BundlePacker:
                 self._write_plans(files[TASKS], [task for row in rows for task, _labels in row.labels])
                 done += len(rows)
                 tell(done)
+        return list(files.values())
 
-    def _write_chunk(self, files: Mapping[str, IO[str]], rows: Sequence[ReleasedRow]) -> None:
-        files[GOLD].writelines(jsonl_lines((row.gold for row in rows), self._spec.released.columns))
+    def _write_chunk(self, files: Mapping[str, TablePacker], rows: Sequence[ReleasedRow]) -> None:
+        files[GOLD].write("".join(jsonl_lines((row.gold for row in rows), self._spec.released.columns)))
         lines: dict[str, list[str]] = {name: [] for name in (PROMPTS, RESPONSES, ANNOTATIONS, ADJUDICATIONS)}
         for row in rows:
             for place in row.sources:
@@ -200,7 +202,7 @@ class _BundlePacker:
         if place.decision is not None:
             lines[ADJUDICATIONS].append(f"{about}{self._encode_decision(place.decision)}}}\n")
 
-    def _write_plans(self, file: IO[str], tasks: Sequence[int]) -> None:
+    def _write_plans(self, file: TablePacker, tasks: Sequence[int]) -> None:
         """What settles a task beside its labels: how many these are, and what a model said of all labels."""
         batches = [batch.pk for batch, facts in self._plans.items() if facts.lists_tasks]
         if not batches:
@@ -214,13 +216,15 @@ class _BundlePacker:
         rows = {
             pk: row for pk, *row in listed.values_list("pk", *names, "response__collection__name", "overlap")
         }
+        lines = []
         for task in tasks:
             if task in rows:
                 batch, dataset, prompt, model, collection, overlap = rows[task]
                 about = {"batch": batch, "dataset": dataset, "prompt_id": prompt, "model": model}
                 about |= {"collection": collection} if collection else {}
                 chances = {"probabilities": posteriors[task]} if task in posteriors else {}
-                _write_line(file, **about, annotations=overlap, **chances)
+                lines.append(_encode(about | {"annotations": overlap} | chances) + "\n")
+        file.write("".join(lines))
 
     @property
     def _people(self) -> Mapping[int, str]:
@@ -323,15 +327,5 @@ def _encode_labels(labels: str) -> str:
     return _encode(parse_labels(labels))
 
 
-def _write_line(file: IO[str], **fields: Any) -> None:
-    file.write(_encode(fields) + "\n")
-
-
 def _format_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="seconds")
-
-
-def _read_pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            yield piece
