@@ -1,4 +1,5 @@
-"""What predictions on inner folds say of a head: its form, and the calibration that fits there."""
+"""What examples say of a head, and what predictions of them on inner folds choose: its form, and the calibration that
+fits there."""
 
 from __future__ import annotations
 
@@ -10,10 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.domain.calibration import Calibration, fit_calibration, log_loss
+from scoring.domain.tables import NO_LABEL, tabulate_labels
 from scoring.domain.training_data import Example, Head, target_shares
 from scoring.inference.ngram import Doubles, Form
 
 IMPOSSIBLE = 1e-12
+Rows = npt.NDArray[np.int64]
+"""Places of examples, or of levels."""
 Logs = dict[str, Doubles]
 """By criterion (examples, levels of the scale): log probabilities, NaN where an example was not predicted."""
 
@@ -60,62 +64,111 @@ def calibration_to_json(calibration: Calibration) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class Targets:
+    """What a head is to learn: rows of examples, the places of levels on its scale, and how many of the people said so,
+    1 of a label. A row comes again for each level that people gave."""
+
+    rows: Rows
+    positions: Rows
+    amounts: Doubles
+
+    def select(self, is_asked: npt.NDArray[np.bool_]) -> Targets:
+        """Of the examples that this, an entry for each, says."""
+        keep = is_asked[self.rows]
+        return Targets(self.rows[keep], self.positions[keep], self.amounts[keep])
+
+    def list_examples(self) -> Rows:
+        """The examples that have a target, in their order."""
+        return np.unique(self.rows)
+
+
+@dataclass(frozen=True)
+class HeadLabels:
+    """What examples say of one head."""
+
+    head: Head
+    places: npt.NDArray[np.int32]
+    """(examples,): where the label is on the scale, ``NO_LABEL`` where there is none."""
+    targets: Targets
+    is_soft: npt.NDArray[np.bool_]
+    """(examples,): whether it is what people said that is learned, and not the label."""
+
+    @classmethod
+    def collect(cls, examples: Sequence[Example], heads: Sequence[Head]) -> list[HeadLabels]:
+        table = tabulate_labels((example.labels for example in examples), heads)
+        return [cls._collect_head(examples, head, table[:, column]) for column, head in enumerate(heads)]
+
+    @classmethod
+    def _collect_head(
+        cls, examples: Sequence[Example], head: Head, places: npt.NDArray[np.int32]
+    ) -> HeadLabels:
+        rows = np.flatnonzero(places != NO_LABEL)
+        is_soft = np.fromiter((head.criterion in example.soft for example in examples), np.bool_, len(places))
+        if not is_soft[rows].any():
+            return cls(
+                head, places, Targets(rows, places[rows].astype(np.int64), np.ones(len(rows))), is_soft
+            )
+        parts = [
+            (row, head.position(level), share)
+            for row in rows.tolist()
+            for level, share in target_shares(examples[row], head).items()
+            if share > 0
+        ]
+        of_row, positions, amounts = zip(*parts, strict=True)
+        targets = Targets(np.array(of_row, np.int64), np.array(positions, np.int64), np.array(amounts))
+        return cls(head, places, targets, is_soft)
+
+    def count_targets(self) -> Doubles:
+        """(levels,): how often each level is to be learned, in parts where people said several."""
+        levels = len(self.head.values)
+        counts: Doubles = np.bincount(
+            self.targets.positions, weights=self.targets.amounts, minlength=levels
+        ).astype(np.float64)
+        return counts
+
+    def select_labelled(self, logs: Doubles) -> LabelledLogs:
+        """The predicted rows that have a label, without those whose level the fold had not seen: they tell nothing of
+        how sure to be of the levels it had."""
+        rows = np.flatnonzero(~np.isnan(logs).any(axis=1) & (self.places != NO_LABEL))
+        labelled = LabelledLogs(rows, logs[rows], self.places[rows].astype(np.int64))
+        return labelled.select(labelled.logs[np.arange(len(rows)), labelled.targets] > np.log(IMPOSSIBLE) + 1)
+
+    def spread_targets(self, labelled: LabelledLogs) -> tuple[LabelledLogs, int]:
+        """Each row as often as people said its levels, and how many copies of it there are; labels as they are."""
+        if not self.is_soft[labelled.rows].any():
+            return labelled, 1
+        bounds = [np.searchsorted(self.targets.rows, labelled.rows, side) for side in ("left", "right")]
+        places, targets = [], []
+        for place, (first, end) in enumerate(zip(*bounds, strict=True)):
+            for target in range(first, end):
+                position = self.targets.positions[target]
+                if labelled.logs[place, position] > np.log(IMPOSSIBLE) + 1:
+                    copies = round(self.targets.amounts[target] * SOFT_COPIES)
+                    places += [place] * copies
+                    targets += [position] * copies
+        spread = LabelledLogs(labelled.rows[places], labelled.logs[places], np.array(targets, dtype=np.int64))
+        return spread, SOFT_COPIES
+
+
+@dataclass(frozen=True)
 class LabelledLogs:
     """Log probabilities (n, levels) out of fold of the rows that have a label, and its place on the scale."""
 
-    rows: npt.NDArray[np.int64]
+    rows: Rows
     """The places of these rows among the examples."""
     logs: Doubles
-    targets: npt.NDArray[np.int64]
+    targets: Rows
 
-
-def select_labelled(examples: Sequence[Example], head: Head, logs: Doubles) -> LabelledLogs:
-    """The predicted rows that have a label, without those whose level the fold had not seen: they tell nothing of how
-    sure to be of the levels it had."""
-    is_predicted = ~np.isnan(logs).any(axis=1)
-    labelled = [i for i in np.flatnonzero(is_predicted).tolist() if head.criterion in examples[i].labels]
-    targets = np.array([head.position(examples[i].labels[head.criterion]) for i in labelled], dtype=np.int64)
-    predicted = logs[labelled]
-    possible = predicted[np.arange(len(targets)), targets] > np.log(IMPOSSIBLE) + 1
-    return LabelledLogs(np.array(labelled, dtype=np.int64)[possible], predicted[possible], targets[possible])
+    def select(self, keep: npt.NDArray[np.bool_]) -> LabelledLogs:
+        return LabelledLogs(self.rows[keep], self.logs[keep], self.targets[keep])
 
 
 SOFT_COPIES = 12
 """A share of two, three, four or six people is so many whole copies of a row."""
 
 
-def count_targets(examples: Sequence[Example], head: Head) -> Doubles:
-    """(levels,): how often each level is to be learned, in parts where people said several."""
-    counts = np.zeros(len(head.values))
-    for example in examples:
-        if head.criterion in example.labels:
-            for level, share in target_shares(example, head).items():
-                counts[head.position(level)] += share
-    return counts
-
-
-def spread_targets(
-    examples: Sequence[Example], head: Head, labelled: LabelledLogs
-) -> tuple[LabelledLogs, int]:
-    """Each row as often as people said its levels, and how many copies of it there are; labels as they are."""
-    if not any(head.criterion in examples[row].soft for row in labelled.rows):
-        return labelled, 1
-    places, targets = [], []
-    for place, row in enumerate(labelled.rows.tolist()):
-        shares = target_shares(examples[row], head)
-        for level, share in shares.items():
-            position = head.position(level)
-            if labelled.logs[place, position] > np.log(IMPOSSIBLE) + 1:
-                copies = round(share * SOFT_COPIES)
-                places += [place] * copies
-                targets += [position] * copies
-    spread = LabelledLogs(labelled.rows[places], labelled.logs[places], np.array(targets, dtype=np.int64))
-    return spread, SOFT_COPIES
-
-
 def choose_form(
-    examples: Sequence[Example],
-    head: Head,
+    labels: HeadLabels,
     tried: Mapping[Form, Logs],
     folds: npt.NDArray[np.int64],
     balance: float,
@@ -124,15 +177,14 @@ def choose_form(
 
     ``balance`` is the recipe's: with what its levels weighed, the calibration knows what to undo.
     """
-    counts = count_targets(examples, head)
+    head, counts = labels.head, labels.count_targets()
     learned = counts * weigh_levels(counts, balance)
     learned_shares, rates = _normalise(learned), _normalise(counts)
     losses: dict[Form, float] = {}
     calibrations: dict[Form, Calibration] = {}
     for form, logs in tried.items():
         if head.criterion in logs:
-            labelled = select_labelled(examples, head, logs[head.criterion])
-            labelled, copies = spread_targets(examples, head, labelled)
+            labelled, copies = labels.spread_targets(labels.select_labelled(logs[head.criterion]))
             if not len(labelled.targets):  # no fold had seen the levels that it was to predict
                 continue
             calibration = fit_calibration(

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from annotation.core.errors import N_, AssayError
+from scoring.backbones.choices import Rows
 from scoring.backbones.folder import card_heads, read_card, write_card
 from scoring.backbones.linear import (
+    DenseRows,
     LinearRecipe,
-    Rows,
     fit_calibrated,
     list_pairs,
     predict_in_chunks,
@@ -26,6 +27,7 @@ from scoring.backbones.linear import (
 from scoring.backbones.ngram import head_arrays
 from scoring.domain.backbone import FitProgress, Report, ignore_progress, scale_report
 from scoring.domain.spec import Spec
+from scoring.domain.tables import PredictionTable
 from scoring.domain.training_data import Example, Head, Prediction, check_examples
 
 if TYPE_CHECKING:
@@ -73,8 +75,12 @@ class EmbeddingFeatures:
     def learn(self, _rows: Rows) -> EmbeddingFeatures:
         return self
 
-    def extract(self, rows: Rows) -> Any:
-        return self._embed([self.pairs[row] for row in rows])
+    @property
+    def width(self) -> int:
+        return int(self._embed([]).shape[1])
+
+    def gather(self, rows: Rows) -> DenseRows:
+        return DenseRows(self._embed([self.pairs[row] for row in rows]))
 
     def extract_further(self, examples: Sequence[Example]) -> Any:
         return self._embed(list_pairs(examples))
@@ -104,11 +110,11 @@ class FittedEmbeddingScorer:
     details: Mapping[str, Any] = field(default_factory=dict)
     remote_code: bool = False
 
-    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> PredictionTable:
         def predict(chunk: Sequence[Example]) -> list[Prediction]:
             return self.predictor.probabilities(list_pairs(chunk))
 
-        return predict_in_chunks(predict, examples, PREDICT_CHUNK, report)
+        return predict_in_chunks(predict, examples, self.heads, PREDICT_CHUNK, report)
 
     def save(self, folder: Path) -> None:
         """With the encoder, so that the folder stands alone and its hash covers all that predicts."""

@@ -20,13 +20,11 @@ from scoring.backbones import embedding, ngram, patterns
 from scoring.backbones.choices import (
     IMPOSSIBLE,
     HeadChoice,
+    HeadLabels,
     LabelledLogs,
     Logs,
     calibration_to_json,
     choose_form,
-    count_targets,
-    select_labelled,
-    spread_targets,
 )
 from scoring.backbones.folder import card_heads, read_card, write_card
 from scoring.backbones.linear import (
@@ -47,7 +45,6 @@ from scoring.domain.training_data import (
     Head,
     Prediction,
     check_examples,
-    level_counts,
     splits_by_model,
 )
 from scoring.inference.ensemble import mix_predictions
@@ -101,10 +98,8 @@ class SimpleMember:
         report: Report,
         checkpoints: Path | None = None,
     ) -> TrialLogs:
-        forms = {
-            head.criterion: list_forms(self.recipe, head, level_counts(examples, head)) for head in heads
-        }
         material = CrossfitMaterial.collect(self.recipe, examples, heads)
+        forms = {labels.head.criterion: list_forms(self.recipe, labels) for labels in material.labels}
         choices: dict[str, HeadChoice] = {}
         result: TrialLogs = {}
         for i, (kind, splits) in enumerate(kinds.items()):
@@ -112,8 +107,8 @@ class SimpleMember:
             logs_by_form = crossfit(self.recipe, material, splits, forms=forms, seed=seed, report=part)
             folds = list_folds(examples, splits)
             choices = choices or {
-                head.criterion: choose_form(examples, head, logs_by_form, folds, self.recipe.balance)
-                for head in heads
+                labels.head.criterion: choose_form(labels, logs_by_form, folds, self.recipe.balance)
+                for labels in material.labels
             }
             forms = {name: (choice.form,) for name, choice in choices.items()}
             result[kind] = {
@@ -228,8 +223,7 @@ Trial = Mapping[str, Mapping[str, Logs]]
 
 
 def fit_mixture(
-    examples: Sequence[Example],
-    head: Head,
+    labels: HeadLabels,
     trial: Trial,
     names: Sequence[str],
     folds: npt.NDArray[np.int64] | None = None,
@@ -240,7 +234,7 @@ def fit_mixture(
     The members are calibrated, so their average is about at the rates; ``folds`` (examples,), by prompt, are those on
     which its own calibration is chosen.
     """
-    kinds = {kind: _stack_common_logs(examples, head, by_member, names) for kind, by_member in trial.items()}
+    kinds = {kind: _stack_common_logs(labels, by_member, names) for kind, by_member in trial.items()}
     kinds = {kind: common_logs for kind, common_logs in kinds.items() if len(common_logs.targets)}
     if not kinds:
         return Mixture({name: float(i == 0) for i, name in enumerate(names)})
@@ -253,13 +247,13 @@ def fit_mixture(
         if all(lower[kind][KIND] < losses[kind][KIND] for kind in kinds):
             weights, losses = wider, lower
     rows = np.concatenate([common_logs.rows for common_logs in kinds.values()])
-    counts = count_targets(examples, head)
+    counts = labels.count_targets()
     mixed = LabelledLogs(
         rows,
         np.vstack([average(common_logs.logs, weights) for common_logs in kinds.values()]),
         np.concatenate([common_logs.targets for common_logs in kinds.values()]),
     )
-    mixed, copies = spread_targets(examples, head, mixed)
+    mixed, copies = labels.spread_targets(mixed)
     calibration = fit_calibration(
         mixed.logs,
         mixed.targets,
@@ -280,14 +274,13 @@ class CommonLogs:
     targets: npt.NDArray[np.int64]
 
 
-def _stack_common_logs(
-    examples: Sequence[Example], head: Head, tried: Mapping[str, Logs], names: Sequence[str]
-) -> CommonLogs:
-    if any(head.criterion not in tried[name] for name in names):
+def _stack_common_logs(labels: HeadLabels, tried: Mapping[str, Logs], names: Sequence[str]) -> CommonLogs:
+    criterion = labels.head.criterion
+    if any(criterion not in tried[name] for name in names):
         no_rows = np.zeros(0, np.int64)
         return CommonLogs(no_rows, [], no_rows)
-    side_by_side = np.hstack([tried[name][head.criterion] for name in names])
-    labelled: LabelledLogs = select_labelled(examples, head, side_by_side)
+    side_by_side = np.hstack([tried[name][criterion] for name in names])
+    labelled = labels.select_labelled(side_by_side)
     return CommonLogs(labelled.rows, np.hsplit(labelled.logs, len(names)), labelled.targets)
 
 
@@ -332,10 +325,10 @@ class FittedEnsembleScorer:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
-        member_predictions: dict[str, list[Prediction]] = {}
+        member_predictions: dict[str, Sequence[Prediction]] = {}
         for i, (name, member) in enumerate(self.members.items()):
             part = scale_report(report, i / len(self.members), (i + 1) / len(self.members))
-            member_predictions[name] = member.predict(examples, report=part)
+            member_predictions[name] = list(member.predict(examples, report=part))
         scales = {head.criterion: head.values for head in self.heads}
         mixtures = {name: mixture.to_card() for name, mixture in self.mixtures.items()}
         return mix_predictions(scales, mixtures, member_predictions, len(examples))
@@ -394,7 +387,10 @@ class EnsembleBackbone:
         trial = _try_members(members, examples, heads, seed=seed, report=trying, checkpoints=checkpoints)
         names = [member.name for member in members]
         folds = list_folds(examples, inner_splits(examples, seed))
-        mixtures = {head.criterion: fit_mixture(examples, head, trial, names, folds) for head in heads}
+        mixtures = {
+            labels.head.criterion: fit_mixture(labels, trial, names, folds)
+            for labels in HeadLabels.collect(examples, heads)
+        }
         used = [m for m in members if any(mixture.weights[m.name] > 0 for mixture in mixtures.values())]
         fitted: dict[str, FittedScorer] = {}
         for i, member in enumerate(used):

@@ -14,35 +14,51 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scoring.backbones.choices import IMPOSSIBLE, HeadChoice, Logs, choose_form, weigh_levels
+from scoring.backbones.choices import (
+    IMPOSSIBLE,
+    HeadChoice,
+    HeadLabels,
+    Logs,
+    Rows,
+    Targets,
+    choose_form,
+    weigh_levels,
+)
 from scoring.domain.backbone import FitProgress, Report, ignore_progress, scale_report
+from scoring.domain.tables import NO_LABEL, PredictionTable
 from scoring.domain.threads import one_thread
 from scoring.domain.training_data import (
     DataSplit,
     Example,
     Head,
     Prediction,
-    Value,
-    level_counts,
     prompt_groups,
     splits_by_prompt,
-    target_shares,
 )
 from scoring.inference.ngram import AnyHead, Doubles, Floats, Form, LinearHead, Pair
 
 INNER_FOLDS = 3
 
 
-Rows = npt.NDArray[np.int64]
-"""Places of examples."""
-
-
 class FeatureExtractor(Protocol):
-    """What turns the examples of a corpus, or further ones, into rows of a matrix."""
+    """What turns examples into rows of a matrix."""
 
-    def extract(self, rows: Rows) -> Any: ...
+    @property
+    def width(self) -> int:
+        """How many features there are."""
 
-    def extract_further(self, examples: Sequence[Example]) -> Any: ...
+    def extract_further(self, examples: Sequence[Example]) -> Any:
+        """(examples, features)"""
+
+
+class GatheredRows(Protocol):
+    """Some examples of a corpus, read once for the features that each fold learned."""
+
+    def weigh(self, features: Any, places: Rows) -> Any:
+        """A row for each of these places among the examples. Its columns may be other than all features."""
+
+    def widen(self, features: Any, head: Any) -> Any:
+        """A head that learned from such rows, for rows of all features."""
 
 
 class Corpus(Protocol):
@@ -51,48 +67,20 @@ class Corpus(Protocol):
     def learn(self, rows: Rows) -> FeatureExtractor:
         """Features learned from these examples."""
 
+    def gather(self, rows: Rows) -> GatheredRows: ...
+
 
 @dataclass(frozen=True)
-class Targets:
-    """What the examples that have a label of a head say: their rows, the places of their levels on the scale, and how
-    many of the people said so, 1 of a label. A row comes again for each level that people gave."""
+class DenseRows:
+    """Rows of features that are the same whatever they are learned from."""
 
-    rows: Rows
-    positions: npt.NDArray[np.int64]
-    amounts: Doubles
+    matrix: npt.NDArray[Any]
 
-    @classmethod
-    def collect(cls, examples: Sequence[Example], head: Head) -> Targets:
-        places = {level: place for place, level in enumerate(head.values)}
-        parts = [
-            (i, places[level], share)
-            for i, example in enumerate(examples)
-            if head.criterion in example.labels
-            for level, share in target_shares(example, head).items()
-            if share > 0
-        ]
-        rows, positions, amounts = zip(*parts, strict=True) if parts else ((), (), ())
-        return cls(np.array(rows, np.int64), np.array(positions, np.int64), np.array(amounts, np.float64))
+    def weigh(self, features: Any, places: Rows) -> npt.NDArray[Any]:
+        return self.matrix[places]
 
-    def select(self, rows: Sequence[int]) -> Targets:
-        """Of these examples alone."""
-        keep = np.isin(self.rows, np.array(rows, np.int64))
-        return Targets(self.rows[keep], self.positions[keep], self.amounts[keep])
-
-
-class ExampleRows:
-    """The rows of features of some of the examples. Those asked for last are kept: every form of a head reads the same
-    rows, as do heads that have labels of the same examples."""
-
-    def __init__(self, features: FeatureExtractor) -> None:
-        self._features = features
-        self._last: tuple[Rows, Any] | None = None
-
-    def select(self, rows: Rows) -> Any:
-        if self._last is None or not np.array_equal(self._last[0], rows):
-            self._last = None  # the next matrix is not built beside it
-            self._last = (rows, self._features.extract(rows))
-        return self._last[1]
+    def widen(self, features: Any, head: Any) -> Any:
+        return head
 
 
 @dataclass(frozen=True)
@@ -108,6 +96,7 @@ class HeadTask:
     targets: npt.NDArray[np.int64]
     importance: Doubles
     amounts: Doubles
+    has_features: bool = True
 
     @property
     def shares(self) -> Doubles:
@@ -119,7 +108,7 @@ class HeadTask:
     @property
     def is_plain(self) -> bool:
         """Whether there is nothing to tell, or nothing to tell it by: then the shares are all there is to say."""
-        return len(self.seen) < 2 or not self.matrix.shape[1]
+        return len(self.seen) < 2 or not self.has_features
 
 
 class Recipe(Protocol):
@@ -180,16 +169,33 @@ class LinearRecipe:
         return model.coef_.T.astype(np.float32), model.intercept_.astype(np.float32)
 
 
-def list_forms(recipe: Recipe, head: Head, counts: Mapping[Value, int]) -> tuple[Form, ...]:
+def list_forms(recipe: Recipe, labels: HeadLabels) -> tuple[Form, ...]:
     """An order matters from three levels on."""
-    ordered = head.measurement != "nominal" and sum(1 for n in counts.values() if n) > 2
+    levels = np.unique(labels.places[labels.places != NO_LABEL])
+    ordered = labels.head.measurement != "nominal" and len(levels) > 2
     return recipe.forms if ordered else recipe.forms[:1]
 
 
+class LearnedRows:
+    """Gathered examples, weighed by features. What was asked for last is kept: every form of a head reads the same
+    rows, as do heads that have labels of the same examples."""
+
+    def __init__(self, rows: Rows, gathered: GatheredRows, features: FeatureExtractor) -> None:
+        self._rows, self._gathered, self.features = rows, gathered, features
+        self._last: tuple[Rows, Any] | None = None
+
+    def select(self, rows: Rows) -> Any:
+        """A row for each of these examples, which are among the gathered ones."""
+        if self._last is None or not np.array_equal(self._last[0], rows):
+            self._last = None  # the next matrix is not built beside it
+            self._last = (rows, self._gathered.weigh(self.features, np.searchsorted(self._rows, rows)))
+        return self._last[1]
+
+
 def fit_head(
-    recipe: Recipe, head: Head, learned: ExampleRows, targets: Targets, *, form: Form, seed: int
+    recipe: Recipe, head: Head, learned: LearnedRows, targets: Targets, *, form: Form, seed: int
 ) -> AnyHead | None:
-    """None where there is no label."""
+    """Over the columns of ``learned``. None where there is no label."""
     if not len(targets.rows):
         return None
     amounts = targets.amounts
@@ -197,22 +203,61 @@ def fit_head(
     weight = weigh_levels(np.bincount(places, weights=amounts), recipe.balance)
     importance = weight[places] * amounts
     importance = importance / importance.mean() * (amounts.sum() / len(amounts))
-    matrix = learned.select(targets.rows)
-    return recipe.fit(HeadTask(head, tuple(seen.tolist()), matrix, places, importance, amounts), form, seed)
+    matrix, has_features = learned.select(targets.rows), learned.features.width > 0
+    task = HeadTask(head, tuple(seen.tolist()), matrix, places, importance, amounts, has_features)
+    return recipe.fit(task, form, seed)
+
+
+@dataclass(frozen=True)
+class LearnedFold:
+    """A fold, and the features that its learning side teaches."""
+
+    is_learned: npt.NDArray[np.bool_]
+    is_tested: npt.NDArray[np.bool_]
+    features: FeatureExtractor
 
 
 @dataclass(frozen=True)
 class CrossfitMaterial:
-    """What folds learn from and are tried on: the texts of the examples, and the targets of each head."""
+    """What folds learn from and are tried on: the texts of the examples, and what they say of each head."""
 
     size: int
     corpus: Corpus
-    targets: Mapping[Head, Targets]
+    labels: Sequence[HeadLabels]
 
     @classmethod
     def collect(cls, recipe: Recipe, examples: Sequence[Example], heads: Sequence[Head]) -> CrossfitMaterial:
-        targets = {head: Targets.collect(examples, head) for head in heads}
-        return cls(len(examples), recipe.read(examples), targets)
+        return cls(len(examples), recipe.read(examples), HeadLabels.collect(examples, heads))
+
+    def learn_folds(self, splits: Sequence[DataSplit]) -> list[LearnedFold]:
+        """Those from which there is something to learn."""
+        folds = []
+        for split in splits:
+            is_learned, is_tested = self._mark(split.train), self._mark(split.test)
+            if any(is_learned[labels.targets.rows].any() for labels in self.labels):
+                features = self.corpus.learn(np.array(split.train, np.int64))
+                folds.append(LearnedFold(is_learned, is_tested, features))
+        return folds
+
+    def _mark(self, rows: Sequence[int]) -> npt.NDArray[np.bool_]:
+        is_marked = np.zeros(self.size, np.bool_)
+        is_marked[list(rows)] = True
+        return is_marked
+
+    def group_heads(self) -> list[HeadGroup]:
+        groups: dict[bytes, HeadGroup] = {}
+        for labels in self.labels:
+            rows = labels.targets.list_examples()
+            groups.setdefault(rows.tobytes(), HeadGroup(rows, [])).labels.append(labels)
+        return list(groups.values())
+
+
+@dataclass(frozen=True)
+class HeadGroup:
+    """Heads that have labels of the same examples: what is gathered of these serves all of them."""
+
+    rows: Rows
+    labels: list[HeadLabels]
 
 
 def inner_splits(examples: Sequence[Example], seed: int) -> list[DataSplit]:
@@ -232,21 +277,50 @@ def crossfit(
 ) -> dict[Form, Logs]:
     """Predictions of the labelled responses of each split's test side by what was learned from the other, in every form
     asked for."""
+    folds, groups = material.learn_folds(splits), material.group_heads()
     logs_by_form: dict[Form, Logs] = {}
-    for i, split in enumerate(splits):
-        learned = {head: targets.select(split.train) for head, targets in material.targets.items()}
-        if any(len(targets.rows) for targets in learned.values()):
-            features = material.corpus.learn(np.array(split.train, np.int64))
-            trained, tested = ExampleRows(features), ExampleRows(features)
-            for head, targets in material.targets.items():
-                test = np.unique(targets.select(split.test).rows)
-                for form in forms[head.criterion]:
-                    fitted = fit_head(recipe, head, trained, learned[head], form=form, seed=seed)
-                    if fitted is not None:
-                        blank = np.full((material.size, len(head.values)), np.nan)
-                        logs = logs_by_form.setdefault(form, {}).setdefault(head.criterion, blank)
-                        logs[test] = scale_logs(fitted, tested.select(test))
-        report(FitProgress("try", (i + 1) / len(splits)))
+    for i, group in enumerate(groups):
+        part = scale_report(report, i / len(groups), (i + 1) / len(groups))
+        tried = _crossfit_group(
+            recipe,
+            material,
+            folds,
+            group,
+            material.corpus.gather(group.rows),
+            forms=forms,
+            seed=seed,
+            report=part,
+        )
+        for form, logs in tried.items():
+            logs_by_form.setdefault(form, {}).update(logs)
+    return logs_by_form
+
+
+def _crossfit_group(
+    recipe: Recipe,
+    material: CrossfitMaterial,
+    folds: Sequence[LearnedFold],
+    group: HeadGroup,
+    gathered: GatheredRows,
+    *,
+    forms: Mapping[str, Sequence[Form]],
+    seed: int,
+    report: Report,
+) -> dict[Form, Logs]:
+    logs_by_form: dict[Form, Logs] = {}
+    for i, fold in enumerate(folds):
+        learned = LearnedRows(group.rows, gathered, fold.features)
+        tested = LearnedRows(group.rows, gathered, fold.features)
+        test = group.rows[fold.is_tested[group.rows]]
+        for labels in group.labels:
+            head, targets = labels.head, labels.targets.select(fold.is_learned)
+            for form in forms[head.criterion]:
+                fitted = fit_head(recipe, head, learned, targets, form=form, seed=seed)
+                if fitted is not None:
+                    blank = np.full((material.size, len(head.values)), np.nan)
+                    logs = logs_by_form.setdefault(form, {}).setdefault(head.criterion, blank)
+                    logs[test] = scale_logs(fitted, tested.select(test))
+        report(FitProgress("try", (i + 1) / len(folds)))
     return logs_by_form
 
 
@@ -286,29 +360,39 @@ def fit_calibrated(
     seed: int,
     report: Report = ignore_progress,
 ) -> LinearFit:
-    """Forms and calibrations found on inner folds; then all heads are fitted to all examples."""
-    forms = {head.criterion: list_forms(recipe, head, level_counts(examples, head)) for head in heads}
+    """Of each head the form and the calibration that inner folds speak for; then it is fitted to all examples."""
     splits = inner_splits(examples, seed)
-    trying = scale_report(report, 0, 0.7)
+    places = list_folds(examples, splits)
     material = CrossfitMaterial.collect(recipe, examples, heads)
-    tried = crossfit(recipe, material, splits, forms=forms, seed=seed, report=trying)
-    folds = list_folds(examples, splits)
-    choices = {head.criterion: choose_form(examples, head, tried, folds, recipe.balance) for head in heads}
+    folds, groups = material.learn_folds(splits), material.group_heads()
     features = material.corpus.learn(np.arange(len(examples)))
-    learned = ExampleRows(features)
-    width = features.extract(np.zeros(0, np.int64)).shape[1]
-    fitted = []
-    for i, head in enumerate(heads):
-        choice = choices[head.criterion]
-        targets = material.targets[head]
-        fitted_head: Any = fit_head(recipe, head, learned, targets, form=choice.form, seed=seed)
-        if fitted_head is not None:
-            if len(fitted_head.seen) > 1 and width:  # else it says the rates already
-                offsets = choice.select_offsets(fitted_head.seen)
-                fitted_head = replace(fitted_head, temperature=choice.temperature, offsets=offsets)
-            fitted.append(fitted_head)
-        report(FitProgress("learn", 0.7 + 0.3 * (i + 1) / len(heads)))
-    return LinearFit(features, tuple(fitted), choices)
+    fitted: dict[str, Any] = {}
+    choices: dict[str, HeadChoice] = {}
+
+    def fit_group(group: HeadGroup, report: Report) -> None:
+        gathered = material.corpus.gather(group.rows)
+        forms = {labels.head.criterion: list_forms(recipe, labels) for labels in group.labels}
+        trying = scale_report(report, 0, 0.7)
+        tried = _crossfit_group(
+            recipe, material, folds, group, gathered, forms=forms, seed=seed, report=trying
+        )
+        learned = LearnedRows(group.rows, gathered, features)
+        for i, labels in enumerate(group.labels):
+            head, choice = labels.head, choose_form(labels, tried, places, recipe.balance)
+            choices[head.criterion] = choice
+            head_fit: Any = fit_head(recipe, head, learned, labels.targets, form=choice.form, seed=seed)
+            if head_fit is not None:
+                if len(head_fit.seen) > 1 and features.width:  # else it says the rates already
+                    offsets = choice.select_offsets(head_fit.seen)
+                    head_fit = replace(head_fit, temperature=choice.temperature, offsets=offsets)
+                fitted[head.criterion] = gathered.widen(features, head_fit)
+            report(FitProgress("learn", 0.7 + 0.3 * (i + 1) / len(group.labels)))
+
+    for i, group in enumerate(groups):  # what is gathered of one is gone before that of the next
+        fit_group(group, scale_report(report, i / len(groups), (i + 1) / len(groups)))
+    names = [head.criterion for head in heads]
+    in_order = tuple(fitted[name] for name in names if name in fitted)
+    return LinearFit(features, in_order, {name: choices[name] for name in names})
 
 
 def list_pairs(examples: Sequence[Example]) -> list[Pair]:
@@ -317,14 +401,16 @@ def list_pairs(examples: Sequence[Example]) -> list[Pair]:
 
 
 def predict_in_chunks(
-    predict: Callable[[Sequence[Example]], list[Prediction]],
+    predict: Callable[[Sequence[Example]], Sequence[Prediction]],
     examples: Sequence[Example],
+    heads: Sequence[Head],
     size: int,
     report: Report,
-) -> list[Prediction]:
+) -> PredictionTable:
     """What a predictor says of each example, asked for ``size`` at a time."""
-    predictions: list[Prediction] = []
+    table = PredictionTable(heads, len(examples))
     for start in range(0, len(examples), size):
-        predictions += predict(examples[start : start + size])
-        report(FitProgress("predict", len(predictions) / len(examples)))
-    return predictions
+        chunk = examples[start : start + size]
+        table.put(range(start, start + len(chunk)), PredictionTable.collect(predict(chunk), heads))
+        report(FitProgress("predict", (start + len(chunk)) / len(examples)))
+    return table

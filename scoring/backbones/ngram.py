@@ -7,17 +7,19 @@ learns. What is learned of a form, a temperature and a weighting is in ``linear.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from scoring.backbones.choices import Rows
 from scoring.backbones.folder import card_heads, read_card, write_card
-from scoring.backbones.linear import LinearRecipe, Rows, fit_calibrated, list_pairs, predict_in_chunks
-from scoring.backbones.run_counts import RunCounts, learn_vocabularies
+from scoring.backbones.linear import LinearRecipe, fit_calibrated, list_pairs, predict_in_chunks
+from scoring.backbones.run_counts import GatheredRuns, RunCounts, frequent_buckets, learn_vocabularies
 from scoring.domain.backbone import FitProgress, Report, ignore_progress, scale_report
+from scoring.domain.tables import PredictionTable
 from scoring.domain.training_data import Example, Head, Prediction, check_examples
 from scoring.inference import ngram as portable
 from scoring.inference.ngram import Ints, LinearHead, Sparse
@@ -46,7 +48,7 @@ class NgramCorpus:
         else:
             documents = self._count_documents(rows)
         vocabularies = learn_vocabularies(documents, len(rows))
-        return NgramFeatures(portable.BlockFeatures(READING, vocabularies), self)
+        return NgramFeatures(portable.BlockFeatures(READING, vocabularies), self.counts)
 
     @cached_property
     def _all_documents(self) -> list[Ints]:
@@ -55,20 +57,45 @@ class NgramCorpus:
     def _count_documents(self, rows: Rows) -> list[Ints]:
         return self.counts.count_documents([places[rows] for places in self.places])
 
+    def gather(self, rows: Rows) -> NgramRows:
+        """Of all runs that any part of the corpus can teach, those that these examples have: what is learned of a part
+        has fewer weights."""
+        buckets = [
+            frequent_buckets(np.where(own > 0, every, 0))
+            for own, every in zip(self._count_documents(rows), self._all_documents, strict=True)
+        ]
+        return NgramRows(self.counts.gather([places[rows] for places in self.places], buckets))
+
+
+@dataclass(frozen=True)
+class NgramRows:
+    """Examples whose runs were gathered."""
+
+    runs: GatheredRuns
+
+    def weigh(self, features: NgramFeatures, places: Rows) -> Sparse:
+        return self.runs.weigh(features.portable.vocabularies, places)
+
+    def widen(self, features: NgramFeatures, head: LinearHead) -> LinearHead:
+        columns, places = self.runs.match_columns(features.portable.vocabularies)
+        weights = np.zeros((features.width, head.weights.shape[1]), np.float32)
+        weights[places] = head.weights[columns]
+        return replace(head, weights=weights)
+
 
 @dataclass(frozen=True)
 class NgramFeatures:
     """The features of the portable predictor, of texts that were counted."""
 
     portable: portable.BlockFeatures
-    corpus: NgramCorpus
+    counts: RunCounts
 
-    def extract(self, rows: Rows) -> Sparse:
-        return self.corpus.counts.build_matrix(self.portable, [places[rows] for places in self.corpus.places])
+    @property
+    def width(self) -> int:
+        return sum(len(vocabulary.buckets) for vocabulary in self.portable.vocabularies)
 
     def extract_further(self, examples: Sequence[Example]) -> Sparse:
-        counts = self.corpus.counts
-        return counts.build_matrix(self.portable, counts.find_places(examples))
+        return self.counts.build_matrix(self.portable, self.counts.find_places(examples))
 
 
 def read(counts: RunCounts, examples: Sequence[Example]) -> NgramCorpus:
@@ -90,13 +117,18 @@ class FittedNgramScorer:
     features: NgramFeatures | None = field(default=None, repr=False, compare=False)
     """Of a scorer that was just fitted: texts that were counted for it are not counted again."""
 
-    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
-        return predict_in_chunks(self._predict_chunk, examples, PREDICT_CHUNK, report)
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> PredictionTable:
+        return predict_in_chunks(self._predict_chunk, examples, self.heads, PREDICT_CHUNK, report)
 
-    def _predict_chunk(self, examples: Sequence[Example]) -> list[Prediction]:
+    def _predict_chunk(self, examples: Sequence[Example]) -> Sequence[Prediction]:
         if self.features is None:
             return self.predictor.probabilities(list_pairs(examples))
-        return portable.list_distributions(self.predictor.heads, self.features.extract_further(examples))
+        matrix = self.features.extract_further(examples)
+        table = PredictionTable(self.heads, len(examples))
+        by_criterion = {head.criterion: head for head in self.heads}
+        for head in self.predictor.heads:
+            table.select(by_criterion[head.criterion])[:] = head.probabilities(matrix)
+        return table
 
     def save(self, folder: Path) -> None:
         features = self.predictor.features

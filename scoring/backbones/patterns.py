@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scoring.backbones.choices import Rows
 from scoring.backbones.folder import card_heads, read_card, write_card
-from scoring.backbones.linear import HeadTask, Rows, fit_calibrated, list_pairs, predict_in_chunks
+from scoring.backbones.linear import DenseRows, HeadTask, fit_calibrated, list_pairs, predict_in_chunks
 from scoring.backbones.ngram import PREDICT_CHUNK
 from scoring.domain.backbone import FitProgress, Report, ignore_progress, scale_report
 from scoring.domain.refusals import PHRASES
+from scoring.domain.tables import PredictionTable
 from scoring.domain.training_data import Example, Head, Prediction, check_examples
 from scoring.inference import patterns as portable
 from scoring.inference.ngram import Floats, Form
@@ -37,8 +39,12 @@ class PatternFeatures:
     def learn(self, _rows: Rows) -> PatternFeatures:
         return self
 
-    def extract(self, rows: Rows) -> Floats:
-        return self.matrix[rows]
+    @property
+    def width(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def gather(self, rows: Rows) -> DenseRows:
+        return DenseRows(self.matrix[rows])
 
     def extract_further(self, examples: Sequence[Example]) -> Floats:
         return self.patterns.matrix(list_pairs(examples))
@@ -120,11 +126,11 @@ class FittedPatternsScorer:
     details: Mapping[str, Any] = field(default_factory=dict)
     backbone: str = KIND
 
-    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> PredictionTable:
         def predict(chunk: Sequence[Example]) -> list[Prediction]:
             return self.predictor.probabilities(list_pairs(chunk))
 
-        return predict_in_chunks(predict, examples, PREDICT_CHUNK, report)
+        return predict_in_chunks(predict, examples, self.heads, PREDICT_CHUNK, report)
 
     def save(self, folder: Path) -> None:
         write_card(

@@ -1,11 +1,15 @@
 """How often each text has each run of words, counted once however many folds read it.
 
 An evaluation fits dozens of times to nearly the same texts: counting takes most of a fit, and is the same each time.
+So is most of a matrix: which runs a text has, and how often. They are gathered once for all folds of a fit, and weighed
+by what each fold learned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -15,63 +19,48 @@ from scoring.inference.ngram import (
     BUCKET_BITS,
     CHUNK,
     BlockFeatures,
+    Floats,
     Ints,
     NgramBlock,
     NgramReading,
     Sparse,
     Vocabulary,
     count_runs,
-    join_blocks,
 )
 
 MIN_DOCUMENTS = 2
-ROWS = 1024
-"""Rows that are weighed at a time: what lies beside the matrix is small whatever its size, and near the processor."""
+ROWS = 256
+"""Rows that are gathered or weighed at a time: what lies beside the matrix is small whatever its size, and stays near
+the processor."""
+COUNTED_ROWS = 2048
+"""Rows whose runs are added up at a time: the sums of all buckets are written once for them."""
 COUNT_BITS = 32 - BUCKET_BITS
-MAX_COUNT = (1 << COUNT_BITS) - 1
+RUN_BITS = 10
+MAX_COUNT = (1 << RUN_BITS) - 1
+"""A block reads 901 characters at most, so that a count fits; and the columns of four blocks fit beside it."""
 
 Entries = npt.NDArray[np.uint32]
-"""A bucket in the high bits and its count in the low ones. A block reads 901 characters at most, so that it fits."""
+"""A bucket in the high bits and its count in the low ones."""
 Places = npt.NDArray[np.int64]
 
 
 class CountTable:
-    """Rows of entries, each in the order of its buckets, one row after another."""
+    """Rows of entries, each in the order of its buckets. They stay where they were appended: a table of hundreds of
+    megabytes is not copied to grow."""
 
     def __init__(self) -> None:
-        self._entries: Entries = np.zeros(0, np.uint32)
-        self._bounds: Places = np.zeros(1, np.int64)
-        """(rows + 1,): where each row begins."""
-        self._appended: list[tuple[Entries, Ints]] = []
+        self._rows: list[Entries] = []
 
     def append(self, counted: Sparse) -> range:
         """The rows that a matrix (texts, buckets) becomes."""
-        first = len(self._bounds) - 1 + sum(len(lengths) for _entries, lengths in self._appended)
+        first = len(self._rows)
         counts = np.minimum(counted.data, MAX_COUNT).astype(np.uint32)
         entries = (counted.indices.astype(np.uint32) << np.uint32(COUNT_BITS)) | counts
-        self._appended.append((entries, np.diff(counted.indptr)))
-        return range(first, first + counted.shape[0])
+        self._rows += (entries[start:end] for start, end in pairwise(counted.indptr.tolist()))
+        return range(first, len(self._rows))
 
-    def select(self, rows: Places) -> tuple[Entries, Places]:
-        """The entries of these rows, and (rows + 1,) where each begins among them."""
-        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.measure(rows))])
-        firsts, ends = self._bounds[rows].tolist(), self._bounds[rows + 1].tolist()
-        parts = [self._entries[first:end] for first, end in zip(firsts, ends, strict=True)]
-        return np.concatenate(parts) if parts else self._entries[:0], bounds
-
-    def measure(self, rows: Places) -> Places:
-        """How many entries each of these rows has."""
-        self._join()
-        lengths: Places = self._bounds[rows + 1] - self._bounds[rows]
-        return lengths
-
-    def _join(self) -> None:
-        if self._appended:
-            entries, lengths = zip(*self._appended, strict=True)
-            bounds = self._bounds[-1] + np.cumsum(np.concatenate(lengths), dtype=np.int64)
-            self._entries = np.concatenate([self._entries, *entries])
-            self._bounds = np.concatenate([self._bounds, bounds])
-            self._appended = []
+    def list_rows(self, rows: Places) -> list[Entries]:
+        return list(map(self._rows.__getitem__, rows.tolist()))
 
 
 class RunCounts:
@@ -118,50 +107,144 @@ class RunCounts:
             for block, rows in zip(self.reading.blocks, places, strict=True)
         ]
 
+    def gather(self, places: Sequence[Places], buckets: Sequence[Ints]) -> GatheredRuns:
+        """The runs of the examples in these places, of each block those in its ``buckets``."""
+        column = _number_columns(buckets)
+        rows = [
+            row
+            for of_example in zip(*map(self._list_rows, self.reading.blocks, places), strict=True)
+            for row in of_example
+        ]
+        # Room for all runs is asked for, and what is not written to never takes memory.
+        runs = np.empty(sum(map(len, rows)), np.uint32)
+        lengths, filled = [np.zeros(0, np.int64)], 0
+        for start in range(0, len(rows), ROWS * len(buckets)):
+            chunk, chunk_lengths = _select_runs(rows[start : start + ROWS * len(buckets)], column)
+            runs[filled : filled + len(chunk)] = chunk
+            lengths.append(chunk_lengths)
+            filled += len(chunk)
+        weights = np.array([block.weight for block in self.reading.blocks], np.float32)
+        by_block = np.concatenate(lengths).reshape(-1, len(buckets))
+        return GatheredRuns(runs[:filled], by_block, tuple(buckets), weights)
+
     def build_matrix(self, features: BlockFeatures, places: Sequence[Places]) -> Sparse:
         """(examples, features): what ``features.matrix`` gives of the texts of the examples in these places."""
-        from scipy import sparse
+        runs = self.gather(places, [vocabulary.buckets for vocabulary in features.vocabularies])
+        return runs.weigh(features.vocabularies, np.arange(len(places[0])))
 
-        size = len(places[0])
-        columns = [vocabulary.column for vocabulary in features.vocabularies]
-        width = sum(len(vocabulary.buckets) for vocabulary in features.vocabularies)
-        most = sum(
-            int(self._tables[block.sizes].measure(rows).sum())
-            for block, rows in zip(self.reading.blocks, places, strict=True)
+    def _list_rows(self, block: NgramBlock, rows: Places) -> list[Entries]:
+        return self._tables[block.sizes].list_rows(rows)
+
+
+def _number_columns(buckets: Sequence[Ints]) -> Ints:
+    """(blocks, all buckets): the column of each bucket of each block, block after block; -1 of those without."""
+    column = np.full((len(buckets), 1 << BUCKET_BITS), -1, np.int32)
+    first = 0
+    for block, of_block in enumerate(buckets):
+        column[block, of_block] = np.arange(first, first + len(of_block), dtype=np.int32)
+        first += len(of_block)
+    return column
+
+
+def _select_runs(rows: Sequence[Entries], column: Ints) -> tuple[Entries, Places]:
+    """All runs that have a column, and how many they are in each of the rows, which are of each block by turns."""
+    lengths = np.array(list(map(len, rows)), np.int64)
+    entries = np.concatenate(rows)
+    first = np.arange(len(column), dtype=np.uint32) << np.uint32(BUCKET_BITS)
+    bucket_of_block = entries >> np.uint32(COUNT_BITS)
+    bucket_of_block += np.repeat(np.tile(first, len(rows) // len(column)), lengths)
+    columns = column.ravel().take(bucket_of_block, mode="clip")
+    is_known = columns >= 0
+    if not is_known.all():
+        known_before = _bound(is_known)
+        columns, entries, lengths = (
+            columns[is_known],
+            entries[is_known],
+            np.diff(known_before[_bound(lengths)]),
         )
-        # Room for all entries is asked for, and what is not written to never takes memory.
-        data, indices = np.empty(most, np.float32), np.empty(most, np.int32)
-        lengths: list[Ints] = [np.zeros(1, np.int32)]
-        filled = 0
-        for start in range(0, size, ROWS):
-            matrices = [
-                vocabulary.weigh(self._select_counts(block, rows[start : start + ROWS], column, vocabulary))
-                for block, rows, column, vocabulary in zip(
-                    self.reading.blocks, places, columns, features.vocabularies, strict=True
-                )
-            ]
-            joined = join_blocks(self.reading, matrices)
-            data[filled : filled + joined.nnz] = joined.data
-            indices[filled : filled + joined.nnz] = joined.indices
-            lengths.append(np.diff(joined.indptr))
-            filled += joined.nnz
-        bounds = np.cumsum(np.concatenate(lengths), dtype=np.int64)
-        if filled <= np.iinfo(np.int32).max:
-            bounds = bounds.astype(np.int32)
-        return sparse.csr_matrix((data[:filled], indices[:filled], bounds), shape=(size, width))
+    entries &= np.uint32(MAX_COUNT)
+    entries |= columns.view(np.uint32) << np.uint32(RUN_BITS)
+    return entries, lengths
 
-    def _select_counts(self, block: NgramBlock, rows: Places, column: Ints, vocabulary: Vocabulary) -> Sparse:
-        """(rows, buckets of the vocabulary): how often each occurs."""
+
+def _bound(lengths: npt.ArrayLike) -> Places:
+    """Where each row begins, and where the last ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+_LOGS = 1 + np.log(np.maximum(np.arange(1 << RUN_BITS, dtype=np.float32), 1))
+"""What each count weighs before its run's rarity."""
+
+
+@dataclass(frozen=True)
+class GatheredRuns:
+    """The runs of some texts, text by text and in each block by block."""
+
+    runs: Entries
+    """The column of a run in the high bits, its count in the low ``RUN_BITS``."""
+    lengths: Places
+    """(texts, blocks): how many runs there are."""
+    buckets: tuple[Ints, ...]
+    """By block, the buckets that its columns are of; the columns of one block follow those of another."""
+    weights: Floats
+    """Of the blocks."""
+
+    @property
+    def width(self) -> int:
+        return sum(map(len, self.buckets))
+
+    def weigh(self, vocabularies: Sequence[Vocabulary], texts: Places) -> Sparse:
+        """(texts, columns): in each block (1 + ln(count)) * idf, of length 1, at the block's weight. Runs that a
+        vocabulary has not are 0."""
         from scipy import sparse
 
-        entries, bounds = self._tables[block.sizes].select(rows)
-        of_entry = column.take(entries >> np.uint32(COUNT_BITS), mode="clip")
-        is_known = of_entry >= 0
-        if not is_known.all():
-            known_before = np.concatenate([np.zeros(1, np.int32), np.cumsum(is_known, dtype=np.int32)])
-            of_entry, entries, bounds = of_entry[is_known], entries[is_known], known_before[bounds]
-        counts = (entries & np.uint32(MAX_COUNT)).astype(np.float32)
-        return sparse.csr_matrix((counts, of_entry, bounds), shape=(len(rows), len(vocabulary.buckets)))
+        idf, bounds = self._list_idf(vocabularies), _bound(self.lengths.sum(axis=1))
+        filled = _bound(self.lengths[texts].sum(axis=1))
+        data, indices = np.empty(filled[-1], np.float32), np.empty(filled[-1], np.int32)
+        for start in range(0, len(texts), ROWS):
+            chunk = texts[start : start + ROWS]
+            at = slice(filled[start], filled[start + len(chunk)])
+            runs = np.concatenate([self.runs[bounds[text] : bounds[text + 1]] for text in chunk.tolist()])
+            indices[at] = runs >> np.uint32(RUN_BITS)
+            np.take(idf, indices[at], out=data[at], mode="clip")
+            counts = runs & np.uint32(MAX_COUNT)
+            repeated = np.flatnonzero(counts > 1)  # the logarithm of 1 is 0
+            data[at][repeated] *= _LOGS[counts[repeated]]
+            self._normalise(data[at], self.lengths[chunk])
+        return sparse.csr_matrix((data, indices, filled), (len(texts), self.width))
+
+    def _normalise(self, data: Floats, lengths: Places) -> None:
+        """Each block of each text to length 1 (or 0 if it has nothing of the vocabulary), at the block's weight."""
+        from scipy import sparse
+
+        bounds = _bound(lengths)
+        squares = sparse.csr_matrix((data * data, np.zeros(len(data), np.int32), bounds), (lengths.size, 1))
+        norms = np.sqrt(np.asarray(squares.sum(axis=1))).reshape(lengths.shape)
+        norms[norms == 0] = 1
+        norms /= self.weights
+        data /= np.repeat(norms.ravel(), lengths.ravel())
+
+    def _list_idf(self, vocabularies: Sequence[Vocabulary]) -> Floats:
+        by_block = [np.zeros(0, np.float32)]
+        for vocabulary, buckets in zip(vocabularies, self.buckets, strict=True):
+            idf = np.zeros(1 << BUCKET_BITS, np.float32)
+            idf[vocabulary.buckets] = vocabulary.idf
+            by_block.append(idf[buckets])
+        return np.concatenate(by_block)
+
+    def match_columns(self, vocabularies: Sequence[Vocabulary]) -> tuple[Places, Places]:
+        """The columns whose bucket the vocabularies have, too, and the place of each among all buckets of these."""
+        columns, features = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        first_column = first_feature = 0
+        for vocabulary, buckets in zip(vocabularies, self.buckets, strict=True):
+            _common, of_block, of_vocabulary = np.intersect1d(
+                buckets, vocabulary.buckets, assume_unique=True, return_indices=True
+            )
+            columns.append(first_column + of_block)
+            features.append(first_feature + of_vocabulary)
+            first_column += len(buckets)
+            first_feature += len(vocabulary.buckets)
+        return np.concatenate(columns), np.concatenate(features)
 
 
 def _count_rows_with(table: CountTable, rows: Places) -> Ints:
@@ -170,13 +253,20 @@ def _count_rows_with(table: CountTable, rows: Places) -> Ints:
 
     documents = np.zeros(1 << BUCKET_BITS, np.float32)  # exact below 2**24
     distinct, times = np.unique(rows, return_counts=True)
-    for start in range(0, len(distinct), ROWS):
-        entries, bounds = table.select(distinct[start : start + ROWS])
-        buckets = (entries >> np.uint32(COUNT_BITS)).view(np.int32)
-        shape = (len(bounds) - 1, len(documents))
-        has = sparse.csr_matrix((np.ones(len(buckets), np.float32), buckets, bounds), shape=shape)
-        documents += has.T @ times[start : start + ROWS].astype(np.float32)
+    for start in range(0, len(distinct), COUNTED_ROWS):
+        entries = table.list_rows(distinct[start : start + COUNTED_ROWS])
+        buckets = (np.concatenate(entries) >> np.uint32(COUNT_BITS)).view(np.int32)
+        bounds = _bound(list(map(len, entries)))
+        has = sparse.csr_matrix(
+            (np.ones(len(buckets), np.float32), buckets, bounds), (len(entries), len(documents))
+        )
+        documents += has.T @ times[start : start + COUNTED_ROWS].astype(np.float32)
     return documents.astype(np.int32)
+
+
+def frequent_buckets(documents: Ints) -> Ints:
+    """The buckets that occur in enough examples to be in a vocabulary."""
+    return np.flatnonzero(documents >= MIN_DOCUMENTS).astype(np.int32)
 
 
 def learn_vocabularies(documents: Sequence[Ints], size: int) -> tuple[Vocabulary, ...]:
@@ -186,7 +276,7 @@ def learn_vocabularies(documents: Sequence[Ints], size: int) -> tuple[Vocabulary
     """
     vocabularies = []
     for with_it in documents:
-        buckets = np.flatnonzero(with_it >= MIN_DOCUMENTS).astype(np.int32)
+        buckets = frequent_buckets(with_it)
         idf = np.log((1 + size) / (1 + with_it[buckets])) + 1
         vocabularies.append(Vocabulary(buckets, idf.astype(np.float32)))
     return tuple(vocabularies)

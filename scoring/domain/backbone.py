@@ -57,7 +57,7 @@ class Predictor(Protocol):
 
     def predict(
         self, examples: Sequence[Example], *, report: Report = ignore_progress
-    ) -> list[Prediction]: ...
+    ) -> Sequence[Prediction]: ...
 
 
 class FittedScorer(Predictor, Protocol):

@@ -32,10 +32,10 @@ from scoring.domain.training_data import (
     Head,
     Prediction,
     folds_by_prompt,
-    normalise,
     normalise_prompt,
     prompt_groups,
 )
+from scoring.inference.ngram import normalise
 
 Array = npt.NDArray[np.float64]
 Json = dict[str, Any]
@@ -82,6 +82,7 @@ def describe_models(
     ``accuracy_lost``.
     """
     table = PredictionTable.collect(predictions, heads)
+    scripts = [script(example.response) for example in examples]
     models = sorted({example.model for example in examples})
     by_model: dict[str, Json] = {}
     for model in models:
@@ -89,11 +90,11 @@ def describe_models(
         own_examples = [examples[i] for i in own]
         other_examples = [example for example in examples if example.model != model]
         by_model[model] = {
-            **describe_responses(own_examples, table.take(own), heads),
+            **describe_responses(own_examples, table.take(own), heads, scripts=[scripts[i] for i in own]),
             **domain_auc(other_examples, own_examples, seed=seed),
             "accuracy_lost": (lost or {}).get(model),
         }
-    return {"all": describe_responses(examples, table, heads), "models": by_model}
+    return {"all": describe_responses(examples, table, heads, scripts=scripts), "models": by_model}
 
 
 def measure_drift(
@@ -144,16 +145,21 @@ def measure_drift(
 
 
 def describe_responses(
-    examples: Sequence[Example], predictions: Sequence[Prediction], heads: Sequence[Head]
+    examples: Sequence[Example],
+    predictions: Sequence[Prediction],
+    heads: Sequence[Head],
+    *,
+    scripts: Sequence[str] | None = None,
 ) -> Json:
     """One side alone: ``n``, ``repeated`` (``share``, ``commonest``), ``characters`` (quartiles), ``scripts``
-    (share of the responses), ``confidence`` (mean probability of the most likely level)."""
+    (share of the responses), ``confidence`` (mean probability of the most likely level). The script of each response
+    may be known already."""
     lengths = _lengths(examples)
     return {
         "n": len(examples),
         "repeated": _describe_repetitions(examples),
         "characters": np.percentile(lengths, [25, 50, 75]).tolist() if len(lengths) else None,
-        "scripts": _scripts(examples),
+        "scripts": _share_scripts(scripts or [script(example.response) for example in examples]),
         "confidence": _confidence(predictions, heads),
     }
 
@@ -221,9 +227,8 @@ def script(text: str) -> str:
     return min(letters, key=lambda name: (-letters[name], name)) if letters else "none"
 
 
-def _scripts(examples: Sequence[Example]) -> dict[str, float]:
-    counts = Counter(script(example.response) for example in examples)
-    return {name: n / len(examples) for name, n in counts.most_common()}
+def _share_scripts(scripts: Sequence[str]) -> dict[str, float]:
+    return {name: n / len(scripts) for name, n in Counter(scripts).most_common()}
 
 
 def _script_shift(first: Mapping[str, float], second: Mapping[str, float]) -> float | None:

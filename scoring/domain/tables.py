@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any, overload
@@ -17,6 +17,8 @@ LabelPlaces = npt.NDArray[np.int32]
 """(responses, heads): the place of each label on its scale, ``NO_LABEL`` where there is none."""
 
 NO_LABEL = -1
+CHUNK = 4096
+"""Rows that are read at a time as Python's own numbers."""
 
 
 def tabulate_labels(labels: Iterable[Mapping[str, Value]], heads: Sequence[Head]) -> LabelPlaces:
@@ -132,6 +134,20 @@ class PredictionTable(Sequence[Prediction]):
     def __len__(self) -> int:
         return self._size
 
+    def __iter__(self) -> Iterator[Prediction]:
+        for start in range(0, self._size, CHUNK):
+            by_head = [part[start : start + CHUNK].tolist() for part in self._parts.values()]
+            for shares in zip(*by_head, strict=True):
+                yield self._build_prediction(shares)
+
+    def _build_prediction(self, shares: Iterable[Sequence[float]]) -> Prediction:
+        """Of the shares of each head, a number that is not equal to itself where it is not predicted."""
+        return {
+            head.criterion: dict(zip(head.values, of_head, strict=True))
+            for head, of_head in zip(self.heads, shares, strict=True)
+            if of_head[0] == of_head[0]  # as no NaN is
+        }
+
     @overload
     def __getitem__(self, row: int) -> Prediction: ...
 
@@ -143,12 +159,7 @@ class PredictionTable(Sequence[Prediction]):
             return [self[place] for place in range(*row.indices(self._size))]
         if not -self._size <= row < self._size:
             raise IndexError(row)
-        shares = {head: self._parts[head.criterion][row].tolist() for head in self.heads}
-        return {
-            head.criterion: dict(zip(head.values, of_head, strict=True))
-            for head, of_head in shares.items()
-            if not np.isnan(of_head[0])
-        }
+        return self._build_prediction(part[row].tolist() for part in self._parts.values())
 
     def __repr__(self) -> str:
         return f"PredictionTable({list(self)!r})"

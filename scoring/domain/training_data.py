@@ -11,11 +11,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Literal
 
 from annotation.core.errors import N_, AssayError
 from annotation.domain.annotations import OPENING
+from scoring.inference.ngram import normalise
 
 Value = int | float
 Measurement = Literal["nominal", "ordinal", "interval"]
@@ -26,13 +27,6 @@ Distribution = dict[Value, float]
 
 Prediction = dict[str, Distribution]
 """A distribution by criterion. A criterion that the scorer could not learn is absent: undefined, not zero."""
-
-
-def normalise(text: str) -> str:
-    """Case, full-width forms and runs of space say nothing: what differs in them alone is the same text."""
-    if text.isascii():  # which no form changes, and casefold as lower does
-        return " ".join(text.lower().split())
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 PROMPTS = 1 << 16
@@ -46,8 +40,12 @@ def content_key(prompt: str, response: str) -> str:
     No finer than what a scorer tells apart, else a copy with another blank at its end would count as unseen.
     The length of the prompt goes in first, so that no two different pairs run together into one string.
     """
-    prompt, response = normalise_prompt(prompt), normalise(response)
-    joined = f"{len(prompt)}\n{prompt}{response}"
+    return _compute_content_key(prompt, normalise(response))
+
+
+def _compute_content_key(prompt: str, normalised_response: str) -> str:
+    prompt = normalise_prompt(prompt)
+    joined = f"{len(prompt)}\n{prompt}{normalised_response}"
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -85,8 +83,41 @@ class Head:
         return cls(str(data["criterion"]), tuple(data["values"]), data["measurement"])
 
 
-@dataclass(frozen=True)
-class Example:
+_NO_SOFT_LABELS: Mapping[str, Distribution] = {}
+
+
+class _Keys:
+    """Of a prompt and a response, computed when one is first asked for: to normalise the response takes most of the
+    time. They are no fields, and leave with no copy."""
+
+    __slots__ = ("_content_key", "_response_key")
+    prompt: str
+    response: str
+    _content_key: str
+    _response_key: bytes
+
+    @property
+    def content_key(self) -> str:
+        if not hasattr(self, "_content_key"):
+            self._compute_keys()
+        return self._content_key
+
+    @property
+    def response_key(self) -> bytes:
+        """The sha256 of the normalised response: equal of equal texts, and shorter than most."""
+        if not hasattr(self, "_response_key"):
+            self._compute_keys()
+        return self._response_key
+
+    def _compute_keys(self) -> None:
+        response = normalise(self.response)
+        digest = hashlib.sha256(response.encode("utf-8", "surrogatepass")).digest()
+        object.__setattr__(self, "_content_key", _compute_content_key(self.prompt, response))
+        object.__setattr__(self, "_response_key", digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Example(_Keys):
     """One response with what is known of it. ``key`` names its row in messages; ``labels`` may be empty.
 
     ``kind`` is the type of the prompt (its subcomponent); ``split`` the one that the prompt is in everywhere
@@ -104,16 +135,7 @@ class Example:
     labels: Mapping[str, Value] = field(default_factory=dict)
     kind: str | None = None
     split: str = ""
-    soft: Mapping[str, Distribution] = field(default_factory=dict)
-
-    @cached_property
-    def content_key(self) -> str:
-        return content_key(self.prompt, self.response)
-
-    @cached_property
-    def response_key(self) -> bytes:
-        """The sha256 of the normalised response: equal of equal texts, and shorter than most."""
-        return hashlib.sha256(normalise(self.response).encode("utf-8", "surrogatepass")).digest()
+    soft: Mapping[str, Distribution] = field(default_factory=lambda: _NO_SOFT_LABELS)
 
 
 def check_examples(examples: Sequence[Example], heads: Sequence[Head]) -> None:

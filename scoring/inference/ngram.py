@@ -53,10 +53,18 @@ _CONTRACTIONS = (
 """English contractions and what they are short for: models differ in which they write, people do not care."""
 
 
+_FULL_WIDTH = tuple(
+    (form, unicodedata.normalize("NFKC", form)) for form in "，！？：；（）～％－．／＂＇…\u3000"
+)
+"""Common punctuation of Chinese, and what it is without its width."""
+
+
 def normalise(text: str) -> str:
     """Without the differences of case, full-width forms and runs of space."""
     if text.isascii():  # which no form changes, and casefold as lower does
         return " ".join(text.lower().split())
+    for form, plain in _FULL_WIDTH:  # most Chinese is in normal form without these, which is seen at once
+        text = text.replace(form, plain)
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 

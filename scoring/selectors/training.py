@@ -115,7 +115,8 @@ def _read_labels(release: GoldRelease, heads: Sequence[Head]) -> tuple[dict[int,
             labels[response][criterion] = number
         else:
             left_out += 1
-    return dict(labels), left_out
+    same: dict[tuple[tuple[str, Value], ...], Labels] = {}  # the same labels are in memory once
+    return {pk: same.setdefault(tuple(of_one.items()), of_one) for pk, of_one in labels.items()}, left_out
 
 
 _FIELDS = (
@@ -134,19 +135,20 @@ _FIELDS = (
 
 def _build_examples(release: GoldRelease, labels: Mapping[int, Labels]) -> Iterator[tuple[Example, int]]:
     responses = Response.objects.filter(pk__in=release.items.values("task__response"))
-    prompts: dict[str, str] = {}  # each text is in memory once, however many responses it has
+    same: dict[str, str] = {}  # each prompt is in memory once, however many responses it has
     for row in responses.values_list(*_FIELDS).iterator(chunk_size=CHUNK):
         pk, dataset, key, prompt, dimension, kind, model, collection, text, turns = row
         if pk in labels:
+            prompt_key = same.setdefault(f"{dataset}/{key}", f"{dataset}/{key}")
             example = Example(
-                key=" ".join(part for part in (f"{dataset}/{key}", model, collection) if part),
-                prompt_key=f"{dataset}/{key}",
-                prompt=prompts.setdefault(prompt, prompt),
+                key=" ".join(part for part in (prompt_key, model, collection) if part),
+                prompt_key=prompt_key,
+                prompt=same.setdefault(prompt, prompt),
                 response=response_text(text, turns),
                 model=sys.intern(model),
-                dimension=dimension or None,
+                dimension=sys.intern(dimension) or None,
                 labels=labels[pk],
-                kind=kind or None,
+                kind=sys.intern(kind) or None,
                 split=split_of(dataset, key),
             )
             yield example, pk
@@ -238,6 +240,9 @@ class OutOfFoldPredictions:
         )
 
 
+PREDICTION_COLUMNS = ("response_id", "criterion", "value", "probabilities", "fold")
+
+
 class PredictionRowBuilder:
     """Makes the rows of one scorer's predictions."""
 
@@ -245,6 +250,7 @@ class PredictionRowBuilder:
         self._scorer = scorer
         self._document = scorer.guideline.document
         self._heads = {head.criterion: head for head in build_heads(scorer.guideline)}
+        self._criteria_by_place: dict[tuple[str | None, str | None], list[str]] = {}
         heads = scorer.card.get("heads", {})
         self._unlearned = {name for name, head in heads.items() if head["state"] == "empty"}
 
@@ -257,21 +263,32 @@ class PredictionRowBuilder:
         return [name for name in self._list_asked(example) if name not in self._unlearned]
 
     def _list_asked(self, example: Example) -> list[str]:
-        criteria = self._document.countable_at(example.dimension, example.kind or "")
-        return [criterion.name for criterion in criteria]
+        place = (example.dimension, example.kind)
+        if place not in self._criteria_by_place:  # a guideline has few, and a release many responses
+            criteria = self._document.countable_at(example.dimension, example.kind or "")
+            self._criteria_by_place[place] = [criterion.name for criterion in criteria]
+        return self._criteria_by_place[place]
 
     def build_rows(
         self, response: int, example: Example, predicted: Predicted, fold: int | None
     ) -> list[Prediction]:
         """A row for each applicable criterion that the scorer could predict."""
         return [
-            Prediction(
-                scorer=self._scorer,
-                response_id=response,
-                criterion=name,
-                value=self._heads[name].most_likely(predicted[name]),
-                probabilities={level_name(value): p for value, p in predicted[name].items()},
-                fold=fold,
+            Prediction(scorer=self._scorer, **dict(zip(PREDICTION_COLUMNS, values, strict=True)))
+            for values in self.list_values(response, example, predicted, fold)
+        ]
+
+    def list_values(
+        self, response: int, example: Example, predicted: Predicted, fold: int | None
+    ) -> list[tuple[Any, ...]]:
+        """The ``PREDICTION_COLUMNS`` of the same rows."""
+        return [
+            (
+                response,
+                name,
+                self._heads[name].most_likely(predicted[name]),
+                {level_name(value): p for value, p in predicted[name].items()},
+                fold,
             )
             for name in self._list_asked(example)
             if name in predicted

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,6 +22,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from annotation.core.garbage import collect_rarely
 from annotation.core.sql import write_rows
 from annotation.core.storage import bucket, file_cache
 from annotation.core.version import code_version
@@ -65,6 +65,7 @@ from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
 from scoring.domain.verbs import ScoringVerb
 from scoring.models import Prediction, Scorer
 from scoring.selectors.training import (
+    PREDICTION_COLUMNS,
     TESTED,
     TRAINED,
     OutOfFoldPredictions,
@@ -79,10 +80,10 @@ FOLDS = 5
 FITTING_SHARE = 0.96
 """The share of the work that is fitting; the rest is measuring and registering."""
 ROWS = 4000
-PREDICTION_COLUMNS = ("response_id", "criterion", "value", "probabilities", "fold")
 PART = "part-"
 
 
+@collect_rarely()
 def train(*, scorer: Scorer, report: Report = ignore_progress) -> Scorer:
     """Evaluate, train what is kept, and register: predictions, weights, card and ``ready_at`` in one step.
 
@@ -441,9 +442,8 @@ def _store_predictions(scorer: Scorer, training_set: TrainingSet, grouped: Evalu
     rows = (
         row
         for response, example, fold, predicted in zip(*predicted_examples, strict=True)
-        for row in builder.build_rows(response, example, predicted, fold)
+        for row in builder.list_values(response, example, predicted, fold)
     )
-    now = timezone.now()
+    constants = {"scorer_id": scorer.pk, "created_at": timezone.now()}
     while chunk := list(islice(rows, ROWS)):
-        values = list(map(attrgetter(*PREDICTION_COLUMNS), chunk))
-        write_rows(Prediction, PREDICTION_COLUMNS, values, {"scorer_id": scorer.pk, "created_at": now})
+        write_rows(Prediction, PREDICTION_COLUMNS, chunk, constants)

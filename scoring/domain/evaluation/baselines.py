@@ -29,6 +29,7 @@ from scoring.inference.ngram import take_opening, to_plain
 
 REFUSING = ("apology", "decline", "identity")
 """Of the phrases of ``scoring/domain/refusals.py`` those that lists of refusals are usually made of."""
+_REFUSALS = tuple(phrase for group in REFUSING for phrase in PHRASES[group])
 BRIEF_METRICS = ("n", "accuracy", "within_one", "macro_f1")
 
 Matches = Callable[[str], bool]
@@ -52,8 +53,7 @@ def _tabulate_gold(examples: Sequence[Example], heads: Sequence[Head]) -> LabelP
 
 def is_refusal(response: str) -> bool:
     """Does the opening of a response have one of the phrases that refusals have?"""
-    read = take_opening(to_plain(response))
-    return any(phrase in read for group in REFUSING for phrase in PHRASES[group])
+    return any(map(take_opening(to_plain(response)).__contains__, _REFUSALS))
 
 
 def measure_string_rules(
@@ -97,7 +97,7 @@ class RulesBackbone:
             matching = [example for example in examples if self.matches(example.response) is matched]
             shares = {head.criterion: _shares(matching, head) or _shares(examples, head) for head in heads}
             by_match[matched] = {name: share for name, share in shares.items() if share is not None}
-        return RulesScorer(self.matches, by_match)
+        return RulesScorer(self.matches, tuple(heads), by_match)
 
 
 def _shares(examples: Sequence[Example], head: Head) -> Distribution | None:
@@ -108,10 +108,15 @@ def _shares(examples: Sequence[Example], head: Head) -> Distribution | None:
 @dataclass(frozen=True)
 class RulesScorer:
     matches: Matches
+    heads: tuple[Head, ...]
     by_match: Mapping[bool, Prediction]
 
-    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
-        return [self.by_match[self.matches(example.response)] for example in examples]
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> PredictionTable:
+        table = PredictionTable(self.heads, len(examples))
+        for matched, prediction in self.by_match.items():
+            rows = [row for row, each in enumerate(examples) if self.matches(each.response) is matched]
+            table.put_all(rows, prediction)
+        return table
 
 
 def measure_annotators(

@@ -40,7 +40,7 @@ class Evaluation:
     """Predictions of each example by a scorer that has not learned from it, and the figures made of them."""
 
     metrics: Metrics
-    predictions: Sequence[Prediction]
+    predictions: PredictionTable
     folds: list[int]
     """The split, from 0, in which each example was predicted."""
     new_text: list[bool]
@@ -52,8 +52,10 @@ class Evaluation:
         first: dict[str, int] = {}
         for row, example in enumerate(examples):
             first.setdefault(example.content_key, row)
-        for key in sorted(first):
-            yield key, (self.folds[first[key]], self.predictions[first[key]])
+        rows = sorted(first.items())
+        predictions = self.predictions.take([row for _key, row in rows])
+        for (key, row), predicted in zip(rows, predictions, strict=True):
+            yield key, (self.folds[row], predicted)
 
 
 def evaluate_grouped(

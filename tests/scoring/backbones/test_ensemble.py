@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from annotation.core.errors import AssayError
+from scoring.backbones.choices import HeadLabels
 from scoring.backbones.ensemble import (
     EnsembleBackbone,
     FittedMember,
@@ -75,7 +76,8 @@ def test_a_member_is_let_in_only_where_it_helps_on_folds_by_prompt_and_by_model(
         kind: {"simple": first[kind], "encoder": logs(2.0, wrong=kind not in good)}
         for kind in ("prompt", "model")
     }
-    weights = fit_mixture(rows, HEAD, trial, ["simple", "encoder"]).weights
+    (labels,) = HeadLabels.collect(rows, [HEAD])
+    weights = fit_mixture(labels, trial, ["simple", "encoder"]).weights
     assert (weights["encoder"] > 0) is (len(good) == 2)
 
 

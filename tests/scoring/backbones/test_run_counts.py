@@ -108,3 +108,31 @@ def test_what_some_rows_teach_is_what_they_teach_alone(pairs: list[tuple[str, st
         for vocabulary, other in zip(learned, expected, strict=True):
             assert vocabulary.buckets.tolist() == other.buckets.tolist()
             assert vocabulary.idf.tolist() == other.idf.tolist()
+
+
+@given(pairs=PAIRS, data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_gathered_runs_are_weighed_as_the_portable_predictor_weighs_texts(
+    pairs: list[tuple[str, str]], data: st.DataObject
+):
+    counts = RunCounts(portable.WORDS)
+    corpus = NgramCorpus(counts, counts.find_places(list_examples(pairs)))
+    all_rows = st.lists(st.integers(0, max(len(pairs) - 1, 0)), max_size=len(pairs))
+    gathered_rows = np.unique(np.array(data.draw(all_rows), np.int64))
+    places = np.array(data.draw(all_rows), np.int64) % max(len(gathered_rows), 1)
+    places = places if len(gathered_rows) else places[:0]
+    features = corpus.learn(np.unique(np.array(data.draw(all_rows), np.int64)))
+    rows = corpus.gather(gathered_rows)
+    weighed = rows.weigh(features, places).toarray()
+    expected = features.portable.matrix([pairs[row] for row in gathered_rows[places]] or [("", "")])
+    expected = expected.toarray()[: len(places)]
+    columns, matched = rows.runs.match_columns(features.portable.vocabularies)
+    # Sums of squares among zeros of other columns are rounded otherwise.
+    assert weighed[:, columns] == pytest.approx(expected[:, matched], rel=1e-6)
+    for matrix, known in ((weighed, columns), (expected, matched)):
+        assert not np.delete(matrix, known, axis=1).any()
+    weights = np.arange(weighed.shape[1], dtype=np.float32)[:, None]
+    head = portable.LinearHead("c", (1, 2), (0, 1), weights, np.zeros(1, np.float32), "cumulative")
+    wide = rows.widen(features, head)
+    assert wide.weights.shape == (features.width, 1)
+    assert expected @ wide.weights == pytest.approx(weighed @ weights, rel=1e-5, abs=1e-3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from annotation.core.errors import AssayError
-from scoring.backbones.choices import IMPOSSIBLE, HeadChoice, choose_form
+from scoring.backbones.choices import IMPOSSIBLE, HeadChoice, HeadLabels, choose_form
 from scoring.backbones.ngram import NgramBackbone
 from scoring.domain.evaluation.soft_labels import measure_soft_labels, share_levels
 from scoring.domain.spec import Spec
@@ -49,7 +49,8 @@ def test_what_people_said_and_no_fold_had_learned_leaves_nothing_to_choose_by():
     """An adjudicator decided otherwise than all annotators: gold was predicted, what they said could not be."""
     example = Example("0", "p0", "a", "b", labels={"c": 1}, soft={"c": {1: 0.0, 2: 0.0, 3: 1.0}})
     logs = np.log(np.array([[1.0, IMPOSSIBLE, IMPOSSIBLE]]))
-    choice = choose_form([example], HEAD, {"multinomial": {"c": logs}}, np.zeros(1, np.int64), 0.5)
+    (labels,) = HeadLabels.collect([example], [HEAD])
+    choice = choose_form(labels, {"multinomial": {"c": logs}}, np.zeros(1, np.int64), 0.5)
     assert isinstance(choice, HeadChoice)
     assert choice.losses == {}
 
