@@ -19,11 +19,13 @@ from django.test import TransactionTestCase
 from django.test.client import ClientHandler
 from django.test.signals import setting_changed
 from django.utils import translation
+from playwright.sync_api import sync_playwright
 
 from annotation.models import Batch, Dataset, Guideline, Person
 from annotation.selectors import quality
 from annotation.selectors.agreement import label_table
 from tests import databases
+from tests.chromium import CHROMIUM, Chromium, find_executable
 from tests.databases import MigratedDatabase
 from tests.support import XSTEST_GUIDELINE, first_batch, person, small_dataset
 
@@ -134,6 +136,20 @@ def _middleware_once() -> None:
 
     ClientHandler.load_middleware = load_shared  # type: ignore[assignment, method-assign]
     setting_changed.connect(lambda **_: shared.clear(), weak=False)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chromium]:
+    """The browser of all tests, in this file alone: in one process a second Playwright refuses to start."""
+    executable = find_executable()
+    if executable is None:
+        missing("chromium", f"there is no Chromium at {CHROMIUM}")
+    # Playwright runs its own event loop in this thread, which Django would take for asynchronous code.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    with sync_playwright() as playwright:
+        browser = Chromium(playwright, executable)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(autouse=True)

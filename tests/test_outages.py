@@ -27,7 +27,7 @@ from annotation.core.databases import is_connection_lost, is_database_full
 from annotation.models import Annotation, Batch, Person
 from annotation.services.people.tokens import make_token
 from tests.annotation.views.test_jobs import database_url
-from tests.browser.conftest import Chromium, chromium  # noqa: F401 (a fixture)
+from tests.chromium import Chromium
 from tests.conftest import ROOT, missing
 from tests.serving import Relay, Served, served, until
 
@@ -129,11 +129,7 @@ def test_a_server_that_begins_while_the_database_is_away_answers(tmp_path: Path,
 
 
 def test_what_is_submitted_during_an_outage_waits_and_arrives_once(
-    server: Served,
-    relay: Relay,
-    batch: Batch,
-    lin: Person,
-    chromium: Chromium,  # noqa: F811
+    server: Served, relay: Relay, batch: Batch, lin: Person, chromium: Chromium
 ):
     context = chromium.start().new_context()
     name, _is, value = cookie_of(lin).partition("=")

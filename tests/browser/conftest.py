@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,30 +11,15 @@ from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from annotation.models import Person
-from tests.conftest import missing
+from tests.chromium import Chromium
 
-CHROMIUM = os.environ.get("ASSAY_CHROMIUM", "/usr/bin/chromium")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    # In a container the shared memory may be small, and a Chromium that fills it dies.
-    "--disable-dev-shm-usage",
-]
 WINDOW = {"width": 1280, "height": 800}
 PATIENCE = 30_000  # milliseconds; two busy cores are slow
 
 expect.set_options(timeout=PATIENCE)
-
-# Playwright runs its own event loop in this thread, which Django would take for asynchronous code.
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 SignIn = Callable[..., Page]
 Violations = Callable[..., list[str]]
@@ -50,34 +32,6 @@ def until(page: Page, is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < ends
         page.wait_for_timeout(50)
-
-
-class Chromium:
-    """One browser for all tests of a process, started anew when it has died: one crash fails one test."""
-
-    def __init__(self, playwright: Playwright, executable: str) -> None:
-        self.playwright = playwright
-        self.executable = executable
-        self.started: Browser | None = None
-
-    def start(self) -> Browser:
-        if self.started is None or not self.started.is_connected():
-            self.started = self.playwright.chromium.launch(executable_path=self.executable, args=ARGUMENTS)
-        return self.started
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Chromium]:
-    executable = (
-        CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium") or shutil.which("chromium-browser")
-    )
-    if executable is None:
-        missing("chromium", f"there is no Chromium at {CHROMIUM}")
-    with sync_playwright() as playwright:
-        chromium = Chromium(playwright, executable)
-        yield chromium
-        if chromium.started is not None:
-            chromium.started.close()
 
 
 @pytest.fixture
@@ -121,6 +75,7 @@ def violations() -> Violations:
     script = Axe().axe_script
 
     def check(page: Page, *rules: str, within: str = "html") -> list[str]:
+        page.wait_for_load_state()  # a page that is still being read lacks its main part
         if not page.evaluate("'axe' in window"):
             page.evaluate(script)
             page.context.add_init_script(script)  # it is large: later pages have it from the start

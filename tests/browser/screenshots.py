@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import shutil
 import socket
 import sys
 import tempfile
@@ -25,6 +24,8 @@ from datetime import timedelta
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.chromium import launch
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -142,7 +143,7 @@ def main() -> int:
         parser.error("no page shows a picture of this; name another folder with --out to look at it")
     with tempfile.TemporaryDirectory(prefix="assay-screenshots-") as folder:
         prepare(Path(folder))
-        with server() as address, chromium() as browser:
+        with server() as address, launch() as browser:
             options.out.mkdir(parents=True, exist_ok=True)
             take(browser, address, pictures, options.out)
     return 0
@@ -333,21 +334,6 @@ def wait_for(address: str) -> None:
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)
     sys.exit("The server did not start; see what it said above.")
-
-
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    from tests.browser.conftest import ARGUMENTS, CHROMIUM
-
-    executable = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
-    if executable is None:
-        sys.exit(f"There is no Chromium at {CHROMIUM}; name one in ASSAY_CHROMIUM.")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 def take(browser: Browser, address: str, pictures: list[Picture], out: Path) -> None:

@@ -13,17 +13,14 @@ import argparse
 import json
 import os
 import platform
-import shutil
-from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
+from tests.chromium import launch
 from tests.performance import press_traces
 from tests.performance.annotate_loop import world
 from tests.performance.annotate_loop.server import Server
 
-CHROMIUM = os.environ.get("ASSAY_CHROMIUM", "/usr/bin/chromium")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 WATCH = """() => {
   window.times = [];
   let pressed = 0, before = null;
@@ -106,11 +103,8 @@ def _annotate(
     options: argparse.Namespace, address: str, session: str
 ) -> tuple[list[float], dict[str, Any], dict[str, dict[str, float]]]:
     from django.conf import settings
-    from playwright.sync_api import sync_playwright
 
-    executable = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+    with launch() as browser:
         context = browser.new_context(base_url=address, viewport={"width": 1440, "height": 900})
         context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": address}])
         page = context.new_page()
@@ -128,7 +122,6 @@ def _annotate(
         page.wait_for_function(
             "() => Object.keys(localStorage).every((key) => !key.startsWith('assay-outbox'))"
         )
-        browser.close()
     return times, weight, press_traces.sum_presses(traced) if traced else {}
 
 

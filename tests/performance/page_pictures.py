@@ -32,6 +32,7 @@ from urllib.error import URLError
 
 from tqdm import tqdm
 
+from tests.chromium import launch
 from tests.performance.old_sites.__main__ import ROOT, SCRIPTS, SITES, Databases, Site, copy_site, old_code
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ SIDES = ("before", "after")
 PORTS = {"before": 8971, "after": 8972}
 MAX_HEIGHT = 9000  # pixels of a page
 MAX_SECONDS = 60  # until a server answers, or a page has loaded
-CHROMIUM = "/usr/bin/chromium"
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 # Everything loads at once, and what differs from one visit to another is masked.
 SETTLE = r"""async () => {
@@ -330,7 +329,7 @@ def main() -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-pictures-")))
         before = stack.enter_context(old_code(folder, options.before))
-        browser = stack.enter_context(chromium())
+        browser = stack.enter_context(launch())
         counts: dict[str, int] = {}
         differences: list[Difference] = []
         unopened: list[set[str]] = []
@@ -345,16 +344,6 @@ def main() -> int:
     write_report(options.out, differences, counts, sorted(set.intersection(*unopened)))
     print(f"{counts}: {options.out / 'index.html'}")
     return 1 if differences else 0
-
-
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -8,14 +8,12 @@ An answer of 6,000 characters in Markdown and a dialogue of twelve turns, in Chr
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from tests.chromium import launch
 from tests.performance.annotate_loop import world
 from tests.performance.annotate_loop.server import Server
-from tests.performance.enter_to_next import ARGUMENTS, CHROMIUM
 
 SIZES = ((320, 256), (360, 640), (844, 390), (720, 450), (960, 600), (1280, 720), (1440, 900))
 QUESTIONS = {"one": "1", "three": "3", "seven": "7"}
@@ -59,13 +57,10 @@ def make_batches() -> str:
 def measure(address: str, session: str) -> Iterator[tuple[str, str, list[float]]]:
     """Of each batch and answer the shares at the sizes."""
     from django.conf import settings
-    from playwright.sync_api import sync_playwright
 
     from tests.browser.viewports import SETTLED, measure_viewport
 
-    executable = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+    with launch() as browser:
         context = browser.new_context(base_url=address)
         context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": address}])
         page = context.new_page()
@@ -84,7 +79,6 @@ def measure(address: str, session: str) -> Iterator[tuple[str, str, list[float]]
                         "(item) => document.querySelector('form[data-item]')?.dataset.item !== item", arg=item
                     )
             page.wait_for_timeout(1000)  # until the last answer is sent
-        browser.close()
 
 
 def measure_at(page: Any, size: tuple[int, int], settled: str, measure_viewport: Any) -> float:

@@ -276,8 +276,8 @@ def _label(batch: Any, member: Any, rows: Sequence[tuple[int, int, str]]) -> Non
         for rows_of in (assignments, annotations, audited):
             type(rows_of[0]).objects.bulk_create(rows_of, batch_size=1000)
         Task.objects.filter(pk__in=[pk for pk, _stratum, _dimension in rows]).update(slots_taken=1)
-        for stratum, count in Counter(stratum for _pk, stratum, _dimension in rows).items():
-            add_member_counts(member.pk, stratum, submitted=count)
+        by_stratum = Counter(stratum for _pk, stratum, _dimension in rows)
+        add_member_counts({(member.pk, stratum): {"submitted": n} for stratum, n in by_stratum.items()})
 
 
 def _tidy() -> None:
