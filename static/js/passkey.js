@@ -9,7 +9,6 @@
 
   if (!window.PublicKeyCredential) {
     form.querySelector("[data-passkey-missing]").hidden = false;
-    start.disabled = true;
     return;
   }
 
@@ -54,4 +53,5 @@
       start.disabled = false;
     }
   });
+  start.disabled = false; // the page disables it: a click before this script listens would be lost
 })();

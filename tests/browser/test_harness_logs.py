@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -22,7 +24,7 @@ def upload(page: Page, name: str) -> None:
     page.goto("/imports/new/")
     page.locator("#id_file").set_input_files(LOGS / name)
     page.locator("main form .button--primary").click()
-    page.wait_for_url("**/imports/*/")
+    page.wait_for_url(re.compile(r"/imports/\d+/$"))
     page.locator("#id_dataset").fill("harness")
     model = page.locator("#id_model")
     if model.get_attribute("required") is not None:  # the log does not name it

@@ -128,7 +128,7 @@ def test_a_run_from_the_form_to_its_dialogues(
         fill_in(page, name, text)
     at(page, page.locator("form.form button"))
     press(page, "Enter")
-    page.wait_for_url("**/dialogues/*/")
+    page.wait_for_url(re.compile(r"/dialogues/\d+/$"))
     watch(page, violations)
 
     run = DialogueRun.objects.get()

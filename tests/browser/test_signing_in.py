@@ -147,7 +147,7 @@ def test_a_passkey_is_a_factor_and_a_way_in(page: Page, lin: Person, violations:
     page.get_by_label("Password").fill("lin-password")
     page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_role("button", name="Use the passkey").click()
-    page.wait_for_url("**/")
+    page.wait_for_url("/work/")
     page.goto("/account/")
     expect(page.locator("#second-factor")).to_contain_text("laptop")
 
@@ -156,7 +156,7 @@ def test_a_passkey_is_a_factor_and_a_way_in(page: Page, lin: Person, violations:
     page.get_by_role("link", name="Sign in with a passkey").click()
     assert violations(page) == []
     page.get_by_role("button", name="Use the passkey").click()
-    page.wait_for_url("**/")
+    page.wait_for_url("/work/")
     page.goto("/account/")
     expect(page.locator("#sessions")).to_contain_text("passkey")
     assert set(SignInSession.objects.values_list("method", flat=True)) == {"password", "passkey"}
@@ -191,7 +191,7 @@ def test_another_session_is_ended_from_the_list(page: Page, browser: Browser, li
         tab.get_by_label("User name").fill("lin")
         tab.get_by_label("Password").fill("lin-password")
         tab.get_by_role("button", name="Sign in").click()
-        tab.wait_for_url("**/")
+        tab.wait_for_url("/work/")
     page.goto("/account/")
     page.locator("#sessions").get_by_role("button", name=re.compile("^End ")).first.click()
     expect(page.get_by_text("The session has ended.")).to_be_visible()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def write(path: Path, *rows: list[str], encoding: str = "gb18030") -> str:
 def send(page: Page, path: str) -> None:
     page.locator("#id_file").set_input_files(path)
     page.get_by_role("button", name="Upload and check").click()
-    page.wait_for_url("**/imports/*/")
+    page.wait_for_url(re.compile(r"/imports/\d+/$"))
 
 
 def look(page: Page, name: str, violations: Violations) -> None:
@@ -113,7 +114,7 @@ def test_the_page_in_chinese(sign_in: SignIn, violations: Violations, ma: Person
     rows = [*QUESTIONS, QUESTIONS[0], ["别的问题", "q9", "Fairnes"]]
     page.locator("#id_file").set_input_files(write(tmp_path / "题目.csv", ["问题", "编号", "维度"], *rows))
     page.locator("main form .button--primary").click()
-    page.wait_for_url("**/imports/*/")
+    page.wait_for_url(re.compile(r"/imports/\d+/$"))
     look(page, "check-zh", violations)
     expect(page.locator("main")).to_contain_text("Fairness")
 
@@ -129,7 +130,7 @@ def test_labels_in_the_words_of_their_guideline(
     header = ["提示编号", "模型", "标注员", "compliance"]
     page.locator("#id_file").set_input_files(write(tmp_path / "标签.csv", header, *rows))
     page.locator("main form .button--primary").click()
-    page.wait_for_url("**/imports/*/")
+    page.wait_for_url(re.compile(r"/imports/\d+/$"))
     if page.locator("#id_kind").input_value() != "annotations":
         page.locator("#id_kind").select_option("annotations")
         page.locator("form.filters button").click()
