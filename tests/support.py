@@ -261,7 +261,7 @@ def make_repeat(dispute: Task, *, due_at: datetime, kind: str = "repeat") -> Tas
     }
     stratum, _created = Stratum.objects.get_or_create(kind=kind, **same_level)
     member = dispute.batch.memberships.get(person=dispute.adjudication.assignment.person, role="adjudicator")
-    add_member_counts(member.pk, stratum.pk, disputed=1)
+    add_member_counts({(member.pk, stratum.pk): {"disputed": 1}})
     return Task.objects.create(
         batch=dispute.batch,
         response=dispute.response,

@@ -5,8 +5,9 @@ The service keeps these rules under concurrency; the database holds them whateve
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count, islice
 
 from annotation.core.errors import N_
@@ -77,9 +78,10 @@ def find_free_slot(taken_slots: Collection[int], overlap: int) -> int | None:
     return next((slot for slot in list_slots(overlap) if slot not in taken_slots), None)
 
 
-def list_slots(overlap: int) -> Iterator[int]:
+@lru_cache(maxsize=64)
+def list_slots(overlap: int) -> tuple[int, ...]:
     """The annotation slots of a task, as many as its overlap."""
-    return islice((slot for slot in count() if slot != RETIRED_SLOT), overlap)
+    return tuple(islice((slot for slot in count() if slot != RETIRED_SLOT), overlap))
 
 
 def may_claim_again(past: PastClaim | None, *, adjudication: bool) -> bool:

@@ -17,9 +17,12 @@ from annotation.domain.datasets import prompt_key
 from annotation.domain.formats.rows import FileRow, Rows, Source, UnfitFile, is_array, json_items, read_lines
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class PromptRef:
-    """How a record names its prompt: by its id, or where it has none by its text (then ``id`` is empty)."""
+    """How a record names its prompt: by its id, or where it has none by its text (then ``id`` is empty).
+
+    Nothing changes it, as nothing changes a record of labels: frozen, both take much longer to make.
+    """
 
     id: str = ""
     text: str = ""
@@ -59,7 +62,7 @@ class ResponseRecord:
     is_cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AnnotationRecord:
     """What one person said of one response. The labels are checked by the guideline, not here.
 
@@ -80,7 +83,7 @@ class AnnotationRecord:
     round: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AdjudicationRecord:
     """The third person's decision on the disputed criteria of one response.
 
@@ -172,7 +175,7 @@ class Reader(Generic[R_co]):
             yield InputError(N_("there are no rows in this file."), path=source.name)
 
     def _parse_row(self, row: FileRow, source: Source) -> Sequence[R_co | InputError]:
-        if self.known is not None and len(source.unused) < MAX_UNUSED:
+        if self.known is not None and not row.fields.keys() <= self.known and len(source.unused) < MAX_UNUSED:
             unused = [name for name in row.fields if name not in self.known and not name.startswith(LABEL)]
             source.unused.update(dict.fromkeys(unused[:MAX_UNUSED]))
         try:

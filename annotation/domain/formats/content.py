@@ -85,7 +85,8 @@ def recognise(path: Path) -> str:
 def open_unpacked(path: Path, name: str) -> IO[bytes]:
     """The bytes of the file, of a packed one what is in it; refuses one that unpacks to far more than its size."""
     kind = recognise(path)
-    raw = path.open("rb")
+    # Each read wakes the threads that wait for the interpreter, mostly too late to get it: short ones starve them.
+    raw = path.open("rb", PIECE)
     if kind == GZIP:
         return _bound(gzip.GzipFile(fileobj=raw), raw, name, path)
     if kind == ZSTD:

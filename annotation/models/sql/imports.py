@@ -10,13 +10,15 @@ from uuid import UUID
 
 from django.db import connection
 
-from annotation.core.sql import AMONG, fetch_among, for_update, is_among, to_database, to_list
+from annotation.core.sql import AMONG, Statement, fetch_among, for_update, is_among, to_database, to_list
 from annotation.models import Assignment, Batch, Task
 from annotation.models.sql.tables import (
     ADJUDICATIONS,
     ANNOTATIONS,
     ASSIGNMENTS,
     COLLECTIONS,
+    GOLD_LABELS,
+    IMPORTED_LABELS,
     MODELS,
     PROMPTS,
     RESPONSES,
@@ -98,17 +100,44 @@ LOCKED_TASKS = f"SELECT t.id, t.stratum_id, t.state, t.overlap, t.slots_taken FR
 
 
 @contextmanager
-def look_up_by_indexes() -> Iterator[None]:
-    """Of rows that its own transaction wrote PostgreSQL's planner knows nothing: for each block of labels it would walk
-    through all that the file brought before.
+def check_references_at_once() -> Iterator[None]:
+    """On PostgreSQL, what labels refer to is looked up as they are written, while the process does something else. It
+    would have to wait for the commit, until which Django's foreign keys are left.
+
+    Those of tasks are left until then: a row that changes in the transaction that wrote it is looked up again.
     """
     if connection.vendor != "postgresql":
         yield
         return
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(REFERENCES, [LABEL_TABLES])
+        references = ", ".join(name for (name,) in cursor.fetchall())
+        cursor.execute(f"SET CONSTRAINTS {references} IMMEDIATE")
         yield
-        cursor.execute("SET LOCAL enable_seqscan TO DEFAULT")
+        cursor.execute(f"SET CONSTRAINTS {references} DEFERRED")
+
+
+LABEL_TABLES = [ASSIGNMENTS, ANNOTATIONS, ADJUDICATIONS, IMPORTED_LABELS, GOLD_LABELS]
+REFERENCES = """
+SELECT quote_ident(conname) FROM pg_constraint
+WHERE contype = 'f' AND condeferrable AND conrelid = ANY(%s::regclass[]) ORDER BY conname
+"""
+
+
+@contextmanager
+def plan_for_blocks() -> Iterator[None]:
+    """On PostgreSQL, rows are looked up by their indexes: its planner knows nothing of rows that the transaction itself
+    wrote, and for each block of labels it would walk through all that the file brought before.
+
+    A plan without an index is priced so high then that the server would compile even the shortest query.
+    """
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL jit = off")
+        yield
+        cursor.execute("SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL jit TO DEFAULT")
 
 
 class StoredClaim(NamedTuple):
@@ -171,9 +200,8 @@ STORED_DECISIONS = (
 )
 
 
-def update_tasks(tasks: Sequence[int], values: Mapping[str, Any]) -> None:
-    """Set these columns of all these tasks, whose rows are locked."""
+def build_tasks_update(tasks: Sequence[int], values: Mapping[str, Any]) -> Statement:
+    """Sets these columns of all these tasks, whose rows are locked."""
     columns = ", ".join(f"{name} = %s" for name in values)
     params = [to_database(Task, name, value) for name, value in values.items()]
-    with connection.cursor() as cursor:
-        cursor.execute(f"UPDATE {TASKS} SET {columns} WHERE id{is_among()}", [*params, to_list(tasks)])
+    return Statement(f"UPDATE {TASKS} SET {columns} WHERE id{is_among()}", [*params, to_list(tasks)])

@@ -84,14 +84,14 @@ TasksByName: TypeAlias = dict[tuple[str, str], list[ImportTask]]
 
 
 def lock_tasks(
-    batch: Batch, datasets: Sequence[Dataset], stated: Iterable[tuple[PromptRef, str]]
+    batch: Batch, datasets: Sequence[Dataset], refs: Mapping[tuple[str, str], PromptRef]
 ) -> tuple[TasksByName, TasksByName]:
     """The batch's tasks on the responses to these prompts and of these models, locked: by key, and by text.
 
+    ``refs`` by the key of the prompt and the name of the model.
     A prompt is looked for by its id, which is indexed; one that has none and is not known by its hash either, by its
     text.
     """
-    refs = {(ref.key, model): ref for ref, model in stated}
     ids = [dataset.pk for dataset in datasets]
     by_key: TasksByName = {}
     for task in lock_import_tasks(batch, ids, list(refs)):

@@ -30,13 +30,20 @@ def announce_event(event: AuditEvent) -> None:
         _write_deliveries(kind, endpoints, [event.target], event.at, origin)
 
 
-def announce_settled(batch: Batch, tasks: Iterable[int], now: datetime) -> None:
-    """As ``write_settled_delivery``, of the many tasks that an import or the end of a batch settles at once."""
-    endpoints = list(select_endpoints(WebhookEvent.TASK_SETTLED, batch.study_id))
-    if endpoints:
-        targets = [f"task:{task}" for task in tasks]
-        origin: dict[str, int | None] = {"study_id": batch.study_id, "batch_id": batch.pk}
-        _write_deliveries(WebhookEvent.TASK_SETTLED, endpoints, targets, now, origin)
+class SettledTasks:
+    """The many tasks of a batch that an import or the end of a batch settles; of each ``write_settled_delivery``.
+
+    Who asks for them is looked up once.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self._endpoints = list(select_endpoints(WebhookEvent.TASK_SETTLED, batch.study_id))
+        self._origin: dict[str, int | None] = {"study_id": batch.study_id, "batch_id": batch.pk}
+
+    def announce(self, tasks: Iterable[int], now: datetime) -> None:
+        if self._endpoints:
+            targets = [f"task:{task}" for task in tasks]
+            _write_deliveries(WebhookEvent.TASK_SETTLED, self._endpoints, targets, now, self._origin)
 
 
 def select_endpoints(kind: WebhookEvent, study_id: int | None) -> QuerySet[WebhookEndpoint]:

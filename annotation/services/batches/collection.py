@@ -35,7 +35,7 @@ from annotation.selectors.quality.aggregation import aggregate_labels
 from annotation.services import jobs
 from annotation.services.assignments import end_claims
 from annotation.services.audit import record
-from annotation.services.audit.outbox import announce_settled
+from annotation.services.audit.outbox import SettledTasks
 from annotation.services.counts import add_batch_counts, lock_memberships
 
 JOB_KIND = END_COLLECTION
@@ -225,7 +225,7 @@ def _settle_chunk(batch: Batch, tasks: Sequence[Task]) -> None:
         settled_at = None if state == Task.State.DISPUTED else now
         Task.objects.filter(pk__in=ids).update(state=state, settled_at=settled_at)
         if settled_at is not None:
-            announce_settled(batch, ids, now)
+            SettledTasks(batch).announce(ids, now)
     GoldLabel.objects.bulk_create(gold)
     for stratum, numbers in changes.items():
         add_batch_counts(stratum, **numbers)

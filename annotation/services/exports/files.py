@@ -21,7 +21,7 @@ from typing import IO, Any, TypeAlias
 from uuid import uuid4
 
 from annotation.core.errors import N_, InputError
-from annotation.core.garbage import freeze_garbage
+from annotation.core.garbage import collect_rarely
 from annotation.models import GoldRelease
 from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services.exports.base import ExportCounts, ExportSpec, Options, Part, TextFile, Writer
@@ -78,7 +78,7 @@ def write_files(writer: Writer, spec: ExportSpec, folder: Path, progress: Export
     """
     folder.mkdir(parents=True, exist_ok=True)
     parts = [*writer.parts(spec), *_list_common_parts(spec)]
-    with freeze_garbage():
+    with collect_rarely():
         _PartWriter(parts, folder, progress).run()
         return _check_and_hash(writer, spec, parts, folder, progress)
 

@@ -5,17 +5,17 @@ Idempotent by id: what is stored already is counted and left as it is; a contrad
 
 from __future__ import annotations
 
-from annotation.services.imports.annotations import (
-    COLLECTION_TERMS,
-    ImportRequest,
-    build_collection_policy,
-    import_annotations,
-    plan_label_files,
-)
+from annotation.services.imports.annotations import import_annotations
 from annotation.services.imports.batches import import_batch
 from annotation.services.imports.bundle import BundleNames, import_bundle
 from annotation.services.imports.datasets import import_prompts, import_responses
 from annotation.services.imports.run import ImportNote, ImportRefused, ImportReport, Run, rehearse
+from annotation.services.imports.targets import (
+    COLLECTION_TERMS,
+    ImportRequest,
+    build_collection_policy,
+    plan_label_files,
+)
 
 __all__ = [
     "COLLECTION_TERMS",

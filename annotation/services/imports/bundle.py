@@ -18,8 +18,9 @@ from django.db import transaction
 from django.db.models import F
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, InputError
-from annotation.core.garbage import freeze_garbage
+from annotation.core.garbage import collect_rarely
 from annotation.core.names import check_name, check_printable_name
+from annotation.core.write_behind import WriteBehind
 from annotation.domain.annotations import MARKABLE
 from annotation.domain.batch_spec import Policy
 from annotation.domain.datasets import response_sha256
@@ -117,8 +118,8 @@ def import_bundle(*, source: Source, called: BundleNames = BundleNames(), run: R
     refuse_taken(names, called.release)
     bundle_import.begin()
     bundle.check(lambda done: run.progress(CHECK_SHARE * done))
-    with freeze_garbage():
-        bundle_import.take_all()
+    with collect_rarely(), WriteBehind() as writes:
+        bundle_import.take_all(writes)
     bundle_import.verify(called.release)
     return bundle_import.finish(check_protocol(called.protocol))
 
@@ -206,7 +207,7 @@ class _BundleImport:
             if name in self._names
         }
 
-    def take_all(self) -> None:
+    def take_all(self, writes: WriteBehind) -> None:
         guidelines = {facts.reference: self._import_guideline(facts) for facts in self._manifest.guidelines}
         self._datasets = {
             name: self._intake(PROMPTS).get_or_make_dataset(name) for name in self._manifest.datasets
@@ -218,12 +219,12 @@ class _BundleImport:
         for facts in self._manifest.batches:
             self._batches[facts.name] = self._batch(facts, guidelines[facts.guideline])
         if self._manifest.lines(TASKS):
-            self._import_tasks()
-        self._import_labels(ANNOTATIONS, parse_annotation)
+            self._import_tasks(writes)
+        self._import_labels(ANNOTATIONS, parse_annotation, writes)
         for facts in self._manifest.batches:
             if facts.plan is not None and facts.plan.ends_collection:
                 settle_imported(self._batches[facts.name])
-        self._import_labels(ADJUDICATIONS, parse_adjudication)
+        self._import_labels(ADJUDICATIONS, parse_adjudication, writes)
         for facts in self._manifest.batches:
             self._finish_batch(facts)
 
@@ -359,17 +360,19 @@ class _BundleImport:
             for name, stated in slates.items():
                 add_slates(self._datasets[name], stated)
 
-    def _import_tasks(self) -> None:
+    def _import_tasks(self, writes: WriteBehind) -> None:
         """Make the tasks of which the bundle says how many annotations each has, with what a model said of them."""
         for (batch, dataset), records in self._group_records(TASKS, parse_task, self._group_of):
-            group = self._get_group(batch, dataset, self._intake(TASKS, dataset=dataset))
+            group = self._get_group(batch, dataset, self._intake(TASKS, dataset=dataset), writes)
             overlaps = {record.place: record.annotations for record in records}
             self._report.add_made("tasks", group.make_tasks(overlaps, overlaps))
             group.add_posteriors(records)
 
-    def _import_labels(self, table: str, parse: Callable[[FileRow], Iterable[Judgement]]) -> None:
+    def _import_labels(
+        self, table: str, parse: Callable[[FileRow], Iterable[Judgement]], writes: WriteBehind
+    ) -> None:
         for (batch, dataset), records in self._group_records(table, parse, self._group_of):
-            group = self._get_group(batch, dataset, self._intake(table, dataset=dataset))
+            group = self._get_group(batch, dataset, self._intake(table, dataset=dataset), writes)
             known = [self._rename_person(record) for record in records]
             if table == ANNOTATIONS:
                 places = {(record.ref.key, record.model, record.collection or "") for record in known}
@@ -387,11 +390,11 @@ class _BundleImport:
     def _build_username(self, pseudonym: str) -> str:
         return USERNAME_FORMAT.format(sha256=self._sha256[:8], pseudonym=pseudonym)
 
-    def _get_group(self, batch: str, dataset: str, intake: Intake) -> LabelGroup:
+    def _get_group(self, batch: str, dataset: str, intake: Intake, writes: WriteBehind) -> LabelGroup:
         group = self._groups.get((batch, dataset))
         if group is None or group.intake.source.name != intake.source.name:
             members = self._members[batch]
-            group = LabelGroup(intake, self._batches[batch], self._datasets[dataset], members)
+            group = LabelGroup(intake, self._batches[batch], self._datasets[dataset], members, writes)
             self._groups[batch, dataset] = group
         return group
 

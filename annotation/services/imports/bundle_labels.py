@@ -10,6 +10,7 @@ from typing import TypeAlias
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError
+from annotation.core.write_behind import WriteBehind
 from annotation.domain.batch_spec import MAX_OVERLAP
 from annotation.domain.formats import FORMATS, AdjudicationRecord, AnnotationRecord
 from annotation.domain.formats.base import Judgement, PromptRef
@@ -71,11 +72,13 @@ def _are_chances(chances: object) -> bool:
 class LabelGroup:
     """The labels of one batch on the responses of one dataset."""
 
-    def __init__(self, intake: Intake, batch: Batch, dataset: Dataset, members: Members) -> None:
+    def __init__(
+        self, intake: Intake, batch: Batch, dataset: Dataset, members: Members, writes: WriteBehind
+    ) -> None:
         self.intake = intake
         self._batch, self._dataset = batch, dataset
-        self._places = TaskSlots(intake, batch, dataset)
-        self._replay = Replay(intake=intake, batch=batch, members=members)
+        self._places = TaskSlots(intake, batch, dataset, writes)
+        self._replay = Replay(intake=intake, batch=batch, members=members, writes=writes)
 
     def make_tasks(self, keys: Collection[Place], overlaps: Mapping[Place, int] | None = None) -> int:
         """A task for each of these responses that has none yet, with as many labels as ``overlaps`` says."""

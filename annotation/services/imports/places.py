@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from annotation.core.errors import N_, AssayError, InputError
+from annotation.core.write_behind import WriteBehind
 from annotation.domain.annotations import list_markable_texts
 from annotation.domain.formats import AnnotationRecord
 from annotation.domain.formats.base import PromptRef
@@ -18,6 +19,8 @@ from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, Dataset, Mem
 from annotation.models.sql.imports import (
     ImportTask,
     StoredClaim,
+    StoredDecision,
+    StoredRevision,
     fetch_stored_claims,
     fetch_stored_decisions,
     fetch_stored_revisions,
@@ -161,8 +164,8 @@ class TaskSlot:
 
 
 class TaskSlots:
-    def __init__(self, intake: Intake, batch: Batch, dataset: Dataset | None) -> None:
-        self._intake, self._batch = intake, batch
+    def __init__(self, intake: Intake, batch: Batch, dataset: Dataset | None, writes: WriteBehind) -> None:
+        self._intake, self._batch, self._writes = intake, batch, writes
         self._asks_of_turns = batch.guideline.document.asks_of_turns
         self._datasets = [dataset] if dataset is not None else list_datasets(batch)
         self._by_key: TasksByName = {}
@@ -170,22 +173,29 @@ class TaskSlots:
         self._places: dict[int, TaskSlot] = {}
 
     def load(self, records: Sequence[TaskReference]) -> None:
-        """Look up what this chunk is about, in a handful of queries."""
-        model = self._intake.origin.model or ""
-        stated = [(record.ref, record.model or model) for record in records]
-        self._by_key, self._by_text = lock_tasks(self._batch, self._datasets, stated)
-        tasks = chain.from_iterable(chain(self._by_key.values(), self._by_text.values()))
-        self._places = {task.pk: TaskSlot(task) for task in tasks}
-        self._load_past()
+        """Look up what this chunk is about, in a handful of queries.
+
+        What the chunk before did may not be written yet; the tasks of both, whose rows are locked, are known already.
+        While these queries are made, nothing is written: what they bring is put together afterwards.
+        """
+        model, known = self._intake.origin.model or "", self._places
+        refs = {(record.ref.key, record.model or model): record.ref for record in records}
         marked = [
             r for r in records if self._asks_of_turns or (isinstance(r, AnnotationRecord) and r.evidence)
         ]
-        if marked:
-            self._load_texts(marked)
-        if self._batch.of_slates:
-            sources = read_sources([place.response for place in self._places.values()])
-            for place in self._places.values():
-                place.sources = sources[place.response]
+        with self._writes.reads_ahead():
+            self._by_key, self._by_text = lock_tasks(self._batch, self._datasets, refs)
+            groups = chain(self._by_key.values(), self._by_text.values())
+            tasks = {task.pk: task for task in chain.from_iterable(groups)}
+            past = _fetch_past([pk for pk in tasks if pk not in known])
+            sources = read_sources([t.response for t in tasks.values()]) if self._batch.of_slates else {}
+            texts = self._read_texts(marked)
+        self._places = {pk: known.get(pk) or TaskSlot(task) for pk, task in tasks.items()}
+        if past is not None:
+            self._add_past(past)
+        for place in self._places.values():
+            place.sources = sources.get(place.response, ())
+            place.texts = texts.get(place.response, ())
 
     def of(self, record: TaskReference) -> TaskSlot:
         """The place that a record speaks of; InputError if there is none, or more than one."""
@@ -206,27 +216,23 @@ class TaskSlots:
             return by_key or ()
         return self._by_text.get((record.ref.text, model), ())
 
-    def _load_past(self) -> None:
-        claims = {claim.id: claim for claim in fetch_stored_claims(list(self._places))}
-        if not claims:
-            return
-        for claim in claims.values():
+    def _add_past(self, past: _Past) -> None:
+        for claim in past.claims.values():
             self._places[claim.task].add_claim(_build_claim(claim))
-        for revision in fetch_stored_revisions(list(claims)):
-            claim = claims[revision.assignment]
+        for revision in past.revisions:
+            claim = past.claims[revision.assignment]
             stated = StatedRevision(revision.labels, revision.idempotency_key, revision.texts)
             self._places[claim.task].revisions.setdefault(claim.person, []).append(stated)
-        for decision in fetch_stored_decisions([*{claim.task for claim in claims.values()}]):
+        for decision in past.decisions:
             self._places[decision.task].decision = Decision(
                 decision.labels, decision.idempotency_key, decision.assignment
             )
 
-    def _load_texts(self, records: Sequence[TaskReference]) -> None:
+    def _read_texts(self, records: Sequence[TaskReference]) -> dict[int, list[str | None]]:
         """What was answered is long: it is read where something is marked in it, or asked of its turns."""
-        tasks = {task.pk: task for record in records for task in self._list_candidates(record)}
-        texts = read_response_texts(task.response for task in tasks.values())
-        for task in tasks.values():
-            self._places[task.pk].texts = list_markable_texts(*texts[task.response])
+        responses = {task.response for record in records for task in self._list_candidates(record)}
+        texts = read_response_texts(responses) if responses else {}
+        return {response: list_markable_texts(*text) for response, text in texts.items()}
 
     def _build_error(self, record: TaskReference, model: str, number: int) -> InputError:
         template, field = self._explain_mismatch(record, model, number)
@@ -248,6 +254,22 @@ class TaskSlots:
         return N_(
             "there is no such response of {model} to the prompt {id} in the batch {batch}."
         ), "prompt_id"
+
+
+class _Past(NamedTuple):
+    """What is stored of tasks that somebody claimed; the claims by their ids."""
+
+    claims: Mapping[str, StoredClaim]
+    revisions: Sequence[StoredRevision]
+    decisions: Sequence[StoredDecision]
+
+
+def _fetch_past(tasks: Sequence[int]) -> _Past | None:
+    claims = {claim.id: claim for claim in fetch_stored_claims(tasks)}
+    if not claims:
+        return None
+    claimed = [*{claim.task for claim in claims.values()}]
+    return _Past(claims, fetch_stored_revisions(list(claims)), fetch_stored_decisions(claimed))
 
 
 def _build_claim(claim: StoredClaim) -> Claim:

@@ -7,7 +7,7 @@ decide, and the database's constraints hold.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
@@ -17,7 +17,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from annotation.core.errors import N_, AssayError, InputError
-from annotation.core.sql import draw_ids, write_rows
+from annotation.core.sql import Write, build_rows, draw_ids, update
+from annotation.core.write_behind import WriteBehind
 from annotation.domain.adjudication import (
     DECIDED,
     EXPERT,
@@ -45,8 +46,8 @@ from annotation.models import (
     Membership,
     Task,
 )
-from annotation.models.sql.imports import update_tasks
-from annotation.services.audit.outbox import announce_settled
+from annotation.models.sql.imports import build_tasks_update
+from annotation.services.audit.outbox import SettledTasks
 from annotation.services.counts import add_member_counts
 from annotation.services.imports.answers import AnswerChecker, LabelsKey
 from annotation.services.imports.places import (
@@ -63,7 +64,7 @@ from annotation.services.imports.run import Intake
 
 KEY = "import:{sha256}:"
 """What the idempotency keys of a file's labels begin with; the line follows."""
-# Of what follows from the labels of a task; of a guideline whose scales are longer the others are settled each time.
+# Of what follows from labels; of a guideline whose scales are longer the others are worked out each time.
 MAX_SETTLED = 10_000
 
 # The columns that differ from row to row.
@@ -97,8 +98,8 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class Replay:
-    def __init__(self, *, intake: Intake, batch: Batch, members: Members) -> None:
-        self._intake, self._batch, self._members = intake, batch, members
+    def __init__(self, *, intake: Intake, batch: Batch, members: Members, writes: WriteBehind) -> None:
+        self._intake, self._batch, self._members, self._writes = intake, batch, members, writes
         self.document = batch.guideline.document
         self._rules = SettlementRules.of(self.document, batch.tolerance, batch.settling)
         self._reasons = dict(DisputeReason.objects.values_list("key", "pk"))
@@ -108,6 +109,8 @@ class Replay:
         # Texts are a column of their own, and nearly no guideline asks for any.
         self._text_columns = ("texts",) if self.document.has_texts else ()
         self._settled: dict[tuple[LabelsKey, ...], Outcome] = {}
+        self._bare_sha256: dict[LabelsKey, str] = {}  # of submissions that are labels alone
+        self._settled_tasks = SettledTasks(batch)
         self._ids, self._key = draw_ids(), KEY.format(sha256=intake.sha256)
         self._reset()
 
@@ -208,59 +211,58 @@ class Replay:
         self._imported.append((claim.id, record.line, record.round))
 
     def save(self) -> None:
-        """Write what the chunk added, in the order in which the constraints want it.
+        """Hand over what the chunk added to be written, in the order in which the constraints want it.
 
         What it adds to the counts of members waits for ``save_counts``.
         """
+        self._writes.add([*self._build_labels(), *self._build_gold(), *self._build_task_updates()])
+        for task, name, settled in self._overruled:
+            GoldLabel.objects.filter(task=task, criterion=name).update(**GoldLabel.to_columns(settled))
+        self._reset()
+
+    def _build_labels(self) -> Iterator[Write]:
         source = self._intake.run.upload
         assert source is not None, "its labels point to the row of the file"
         times = {"claimed_at": self._now, "lease_expires": self._now}
         claims = list(map(attrgetter("id", "task", "person", "slot", "state", "submitted_at"), self._new))
-        write_rows(Assignment, CLAIM_COLUMNS, claims, {"batch_id": self._batch.pk, **times})
+        yield from build_rows(Assignment, CLAIM_COLUMNS, claims, {"batch_id": self._batch.pk, **times})
         for claim in self._retaken:
-            Assignment.objects.filter(pk=claim.id).update(
-                state=claim.state, slot=claim.slot, submitted_at=claim.submitted_at
-            )
+            columns = {"state": claim.state, "slot": claim.slot, "submitted_at": claim.submitted_at}
+            yield update(Assignment, claim.id, columns)
         channel = {"channel": Channel.IMPORT}
-        write_rows(Annotation, ANNOTATION_COLUMNS + self._text_columns, self._annotations, channel)
-        write_rows(Adjudication, DECISION_COLUMNS, self._decisions, channel)
-        write_rows(ImportedLabel, ORIGIN_COLUMNS, self._imported, {"source_id": source.pk})
-        self._save_gold()
-        self._save_tasks()
-        self._reset()
+        yield from build_rows(Annotation, ANNOTATION_COLUMNS + self._text_columns, self._annotations, channel)
+        yield from build_rows(Adjudication, DECISION_COLUMNS, self._decisions, channel)
+        yield from build_rows(ImportedLabel, ORIGIN_COLUMNS, self._imported, {"source_id": source.pk})
 
-    def _save_gold(self) -> None:
-        if self._gold:
-            rows = [(task, name, GoldLabel.to_columns(settled)) for task, name, settled in self._gold]
-            columns = tuple(rows[0][-1])
-            write_rows(
-                GoldLabel,
-                ("task_id", "criterion", *columns),
-                [(task, name, *values.values()) for task, name, values in rows],
-                {"created_at": self._now},
-            )
-        for task, name, settled in self._overruled:
-            GoldLabel.objects.filter(task=task, criterion=name).update(**GoldLabel.to_columns(settled))
+    def _build_gold(self) -> Iterator[Write]:
+        rows = [(task, name, GoldLabel.to_columns(settled)) for task, name, settled in self._gold]
+        columns = tuple(rows[0][-1]) if rows else ()
+        yield from build_rows(
+            GoldLabel,
+            ("task_id", "criterion", *columns),
+            [(task, name, *values.values()) for task, name, values in rows],
+            {"created_at": self._now},
+        )
 
     def save_counts(self) -> None:
         """Add what the whole file added to the counts of its members, whose rows are few."""
-        for (membership, stratum), counts in sorted(self._counts.items()):
-            add_member_counts(membership, stratum, **counts)
+        add_member_counts(self._counts)
         self._counts.clear()
 
-    def _save_tasks(self) -> None:
+    def _build_task_updates(self) -> Iterator[Write]:
         """One statement for all tasks that end alike: there are few ways to end."""
         ids_by_end: dict[tuple[bool, str, int, int], list[int]] = {}
         for place in self._changed.values():
             end = place.is_moved, place.state, place.slots_taken, place.overlap
             ids_by_end.setdefault(end, []).append(place.pk)
+            place.is_moved = False
         for (is_moved, state, slots_taken, overlap), ids in ids_by_end.items():
             values: dict[str, Any] = {"state": state, "slots_taken": slots_taken, "overlap": overlap}
             if is_moved:
                 values["settled_at"] = None if state == Task.State.DISPUTED else self._now
                 if state != Task.State.DISPUTED:
-                    announce_settled(self._batch, ids, self._now)
-            update_tasks(ids, values)
+                    self._settled_tasks.announce(ids, self._now)
+            yield build_tasks_update(ids, values)
 
     def _get_member(self, record: Judgement, name: str, role: Membership.Role, field: str) -> Member:
         try:
@@ -398,12 +400,25 @@ class Replay:
         )
         key = self._build_key(record)
         at = record.at or self._now
-        content = (labels, record.rationale, evidence, record.flags, record.seconds, key, work.sha256, at)
+        sha256 = self._compute_sha256(work)
+        content = (labels, record.rationale, evidence, record.flags, record.seconds, key, sha256, at)
         written = (texts,) if self._text_columns else ()
         self._annotations.append((claim.id, next(self._ids), *content, *written))
         self._imported.append((claim.id, record.line, record.round))
         place.submit(claim, StatedRevision(labels, key, texts), at)
         self._changed[place.pk] = place
+
+    def _compute_sha256(self, work: Submission) -> str:
+        """Of labels without a word or a mark beside them, which many people gave, it is known."""
+        if work.rationale or work.evidence or work.flags or self._text_columns:
+            return work.sha256
+        key = self._answers.get_key(work.labels)
+        known = self._bare_sha256.get(key)
+        if known is None:
+            known = work.sha256
+            if key and len(self._bare_sha256) < MAX_SETTLED:
+                self._bare_sha256[key] = known
+        return known
 
     def _settle(self, place: TaskSlot, counts: Counter[str]) -> None:
         outcome = self._compute_outcome(place)

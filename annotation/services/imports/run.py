@@ -214,6 +214,7 @@ class ImportReport:
 
 MAX_REHEARSED_PROBLEMS = 100_000
 CHUNK = 1000
+LABEL_CHUNK = 4000  # labels are short, and PostgreSQL writes them while the next are read
 FILLED_TABLES: dict[str, tuple[type[Model], ...]] = {
     PROMPTS: (Prompt,),
     RESPONSES: (Prompt, Response),
@@ -326,12 +327,13 @@ class Intake:
         )
 
     def chunks(self, reader: Reader[T]) -> Iterator[list[T]]:
-        """The good records, about a thousand at a time."""
+        """The good records, some thousands of labels or about a thousand of anything else at a time."""
+        size = LABEL_CHUNK if self.report.kind == ANNOTATIONS else CHUNK
         source = self.source.reopen()
         good = self.problems.sift(reader.items(source))
         if self.report.personal_data is not None:
             good = map(self.report.personal_data.scan, good)
-        while chunk := list(islice(good, CHUNK)):
+        while chunk := list(islice(good, size)):
             yield chunk
             self.run.progress(source.fraction)
         if source.unused:

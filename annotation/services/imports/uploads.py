@@ -54,14 +54,10 @@ from annotation.selectors.imports.uploads import (
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.imports import bundle
-from annotation.services.imports.annotations import (
-    ImportRequest,
-    build_collection_policy,
-    import_annotations,
-    plan_label_files,
-)
+from annotation.services.imports.annotations import import_annotations
 from annotation.services.imports.datasets import import_prompts, import_responses
 from annotation.services.imports.run import ImportRefused, ImportReport, Run, rehearse
+from annotation.services.imports.targets import ImportRequest, build_collection_policy, plan_label_files
 from annotation.services.jobs import ProgressReporter
 from annotation.services.studies import find_or_make_study
 

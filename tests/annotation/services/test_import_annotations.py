@@ -179,7 +179,7 @@ def test_labels_given_here_and_elsewhere_complete_each_other(batch: Batch, lin: 
 def test_a_dispute_left_open_is_adjudicated_by_a_later_file_across_chunks(
     batch: Batch, write: Write, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("annotation.services.imports.run.CHUNK", 1)
+    monkeypatch.setattr("annotation.services.imports.run.LABEL_CHUNK", 1)
     rows = [build_row("lin", 1), build_row("chen", 3), decided("wu", 2)]
     report = put(write(*rows), without_final=True)
     assert [str(note) for note in report.list_notes()] == ["1 final decisions were left out."]

@@ -1,15 +1,16 @@
-"""Labels go in by COPY and prepared rows, with what was checked before known: the rows are those of the plain replay,
-which makes each of them by the ORM, checks each label and reads each response with its own query.
+"""Labels go in by COPY and prepared rows, beside the process, with what was checked before known: the rows are those of
+the plain replay, which makes each of them by the ORM, checks each label and reads each response with its own query.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import RFC_4122, UUID, uuid4
 
 import pytest
@@ -20,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from annotation.core.errors import AssayError
-from annotation.core.sql import DRAWN_IDS, draw_ids, write_rows
+from annotation.core.sql import DRAWN_IDS, Write, draw_ids, write_rows
 from annotation.domain.formats import PromptRef, Source
 from annotation.models import (
     Adjudication,
@@ -40,13 +41,56 @@ from annotation.models.sql.imports import ImportTask, StoredClaim, StoredDecisio
 from annotation.selectors import imports as lookups
 from annotation.selectors.imports import lock_tasks
 from annotation.services.batches import batches
-from annotation.services.imports import ImportRequest, Run, answers, import_annotations, places, replay, run
+from annotation.services.imports import (
+    ImportRequest,
+    Run,
+    annotations,
+    answers,
+    import_annotations,
+    places,
+    replay,
+    run,
+)
+from annotation.services.imports.places import TaskReference, TaskSlots
 from tests.support import XSTEST_GUIDELINE, examples, small_dataset
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 UNTOLD = {"id", "batch_id", "claimed_at", "lease_expires", "settled_at", "receipt"}
 """What the time and chance of an import decide, and the ids of its own rows."""
+
+
+class PlainWrite:
+    def __init__(self, run: Callable[[], object]) -> None:
+        self._run = run
+
+    def run(self, _cursor: Any) -> None:
+        self._run()
+
+
+class PlainWrites:
+    """Carries each block out when it is added, in the thread of the test."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def add(self, block: Sequence[Write]) -> None:
+        for write in block:
+            write.run(None)
+
+    def reads_ahead(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class PlainTaskSlots(TaskSlots):
+    """Reads every task again with each chunk."""
+
+    def load(self, records: Sequence[TaskReference]) -> None:
+        self._places = {}
+        super().load(records)
 
 
 def write_plain_rows(
@@ -58,6 +102,10 @@ def write_plain_rows(
     model._default_manager.bulk_create(
         [model(**constants, **dict(zip(names, row, strict=True))) for row in rows]
     )
+
+
+def build_plain_rows(*rows: Any) -> list[Write]:
+    return [PlainWrite(lambda: write_plain_rows(*rows))]
 
 
 def lock_plainly(batch: Batch, datasets: Sequence[int], pairs: Sequence[tuple[str, str]]) -> list[ImportTask]:
@@ -115,9 +163,12 @@ def fetch_decisions_plainly(tasks: Sequence[int]) -> list[StoredDecision]:
     ]
 
 
-def update_plainly(tasks: Sequence[int], values: Mapping[str, Any]) -> None:
-    for pk in tasks:
-        Task.objects.filter(pk=pk).update(**values)
+def build_plain_update(tasks: Sequence[int], values: Mapping[str, Any]) -> Write:
+    return PlainWrite(lambda: [Task.objects.filter(pk=pk).update(**values) for pk in tasks])
+
+
+def claim_plainly(_model: type[Model], pk: str, values: Mapping[str, Any]) -> Write:
+    return PlainWrite(lambda: Assignment.objects.filter(pk=pk).update(**values))
 
 
 def draw_plainly() -> Iterator[str]:
@@ -127,12 +178,15 @@ def draw_plainly() -> Iterator[str]:
 
 def replay_plainly(patch: pytest.MonkeyPatch, *, records: int) -> None:
     """So many records at a time, each decided by what the database says of the ones before them."""
-    patch.setattr(run, "CHUNK", records)
+    patch.setattr(run, "LABEL_CHUNK", records)
+    patch.setattr(annotations, "WriteBehind", PlainWrites)
+    patch.setattr(annotations, "TaskSlots", PlainTaskSlots)
     patch.setattr(replay, "MAX_SETTLED", 0)
     patch.setattr(answers, "MAX_CHECKED", 0)
     patch.setattr(replay, "draw_ids", draw_plainly)
-    patch.setattr(replay, "write_rows", write_plain_rows)
-    patch.setattr(replay, "update_tasks", update_plainly)
+    patch.setattr(replay, "build_rows", build_plain_rows)
+    patch.setattr(replay, "build_tasks_update", build_plain_update)
+    patch.setattr(replay, "update", claim_plainly)
     patch.setattr(batches, "write_rows", write_plain_rows)
     patch.setattr(lookups, "lock_import_tasks", lock_plainly)
     patch.setattr(places, "fetch_stored_claims", fetch_claims_plainly)
@@ -197,13 +251,18 @@ def take(source: Source, batch: str, *, form: str, problems: int = 1, **request:
     )
 
 
-def compare(source: Source, *, at_once: int, **options: Any) -> dict[str, list[Any]]:
-    """What the file became, the same both ways; nothing of a file that is refused, by the same words."""
+def compare(source: Source, *, at_once: int, chunk: int, **options: Any) -> dict[str, list[Any]]:
+    """What the file became, the same both ways; nothing of a file that is refused, by the same words.
+
+    The plain replay takes ``at_once`` records at a time, the other one ``chunk``.
+    """
     now = datetime.now(UTC)
     with pytest.MonkeyPatch.context() as patch:
         replay_plainly(patch, records=at_once)
         expected = take(source, "plain", **options)
-    assert take(source, "quick", **options) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "LABEL_CHUNK", chunk)
+        assert take(source, "quick", **options) == expected
     if not Batch.objects.filter(name="quick").exists():
         return {}
     described = describe("quick", now)
@@ -214,8 +273,8 @@ def compare(source: Source, *, at_once: int, **options: Any) -> dict[str, list[A
 @pytest.mark.parametrize("model", ["gpt4", "llama2new"])
 def test_xstest_becomes_the_rows_of_the_plain_replay(shared: Path, model: str):
     path = shared / "xstest" / f"xstest_v2_completions_{model}.csv"
-    # An odd number, so that the annotations of some responses and their decision stand in different chunks.
-    rows = compare(Source(path, path.name), at_once=7, form="xstest")
+    # Odd numbers, so that the annotations of some responses and their decision stand in different chunks.
+    rows = compare(Source(path, path.name), at_once=7, chunk=13, form="xstest")
     # Each of 450 responses has two annotations; whoever settles some is an adjudicator.
     assert len(rows["annotations"]) == 900
     assert len(rows["gold"]) == 450
@@ -260,9 +319,9 @@ GOOD = st.builds(
 
 
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(records=st.one_of(FILES, GOOD))
+@given(records=st.one_of(FILES, GOOD), chunk=st.sampled_from([1, 2, 3, 4, 1000]))
 def test_any_file_becomes_the_rows_of_the_plain_replay_or_is_refused_in_its_words(
-    tmp_path_factory: pytest.TempPathFactory, db: None, records: list[Mapping[str, Any]]
+    tmp_path_factory: pytest.TempPathFactory, db: None, records: list[Mapping[str, Any]], chunk: int
 ):
     path = tmp_path_factory.mktemp("labels") / "labels.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
@@ -270,7 +329,8 @@ def test_any_file_becomes_the_rows_of_the_plain_replay_or_is_refused_in_its_word
         XSTEST_GUIDELINE.load()
         small_dataset()
         source = Source(path, path.name)
-        compare(source, at_once=1, form="jsonl", problems=100, guideline="xstest", dataset="small")
+        target = {"guideline": "xstest", "dataset": "small"}
+        compare(source, at_once=1, chunk=chunk, form="jsonl", problems=100, **target)
         transaction.set_rollback(True)
 
 
@@ -279,15 +339,17 @@ def test_only_the_responses_that_a_chunk_speaks_of_are_looked_up_and_locked(db: 
     dataset = small_dataset()
     call_command("create_batch", "b", "--guideline", "xstest", "--dataset", "small", "--draft", "--json")
     text = Prompt.objects.get(key="p2").text
-    stated = [
-        (PromptRef(id="p0"), "Hidden-13B"),
-        (PromptRef(id="p1"), "Secretive-7B"),
-        (PromptRef(id="p1"), "Secretive-7B"),
-        (PromptRef(text=text), "Hidden-13B"),
-        (PromptRef(id="p9"), "Hidden-13B"),
-    ]
+    refs = {
+        (ref.key, model): ref
+        for ref, model in (
+            (PromptRef(id="p0"), "Hidden-13B"),
+            (PromptRef(id="p1"), "Secretive-7B"),
+            (PromptRef(text=text), "Hidden-13B"),
+            (PromptRef(id="p9"), "Hidden-13B"),
+        )
+    }
     with transaction.atomic():
-        by_key, by_text = lock_tasks(Batch.objects.get(), [dataset], stated)
+        by_key, by_text = lock_tasks(Batch.objects.get(), [dataset], refs)
     assert {name: [task.response for task in tasks] for name, tasks in by_key.items()} == {
         (key, model): [Response.objects.get(prompt__key=key, model__name=model).pk]
         for key, model in (("p0", "Hidden-13B"), ("p1", "Secretive-7B"))

@@ -11,7 +11,8 @@ import openpyxl
 import pytest
 from django.core.management import call_command
 
-from annotation.models import Annotation, Batch, Dataset, Person, Prompt, Response, Task
+from annotation.models import Annotation, AuditEvent, Batch, Dataset, Person, Prompt, Response, Task
+from annotation.selectors.counts import OF_STRATA
 from annotation.services.guidelines import load_guideline
 from tests.support import FIXTURES
 
@@ -167,6 +168,29 @@ def test_one_file_for_each_annotator_in_one_command(tmp_path: Path):
     people = Person.objects.filter(username__in=["张三", "李四", "wang"])
     assert [person.has_usable_password() for person in people] == [False] * 3
     assert run("import_annotations", *files, "--batch", "b")["already_there"] == 9
+
+
+@pytest.mark.usefixtures("data")
+def test_a_batch_whose_overlap_is_counted_is_that_whose_overlap_was_named(tmp_path: Path):
+    """It is made for two people while the files are read, and made anew for three: nothing of the first is left."""
+    files = [write_labels(tmp_path, name, [3, 2, 1]) for name in ("张三", "李四", "wang")]
+    made = []
+    for name, overlap in (("counted", ()), ("named", ("--overlap", 3))):
+        done = run("import_annotations", *files, "--batch", name, *NEW, *overlap)
+        made.append(done["files"][0]["made"] | {"people": 0})
+    assert made[0] == made[1]
+    batches = [
+        {
+            **{field: getattr(batch, field) for field in ("overlap", "plan", "settling", "state")},
+            "tasks": sorted(batch.tasks.values_list("response", "overlap", "slots_taken", "position")),
+            "counts": list(batch.strata.order_by("pk").values_list("dimension", "model", *OF_STRATA)),
+            "events": AuditEvent.objects.filter(verb="create_batch", target=f"batch:{batch.name}").count(),
+        }
+        for batch in Batch.objects.order_by("pk")
+    ]
+    assert len(batches) == 2
+    assert batches[0] == batches[1]
+    assert (batches[0]["overlap"], batches[0]["events"]) == (3, 1)
 
 
 @pytest.mark.usefixtures("data")
