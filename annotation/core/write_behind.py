@@ -68,7 +68,11 @@ class WriteBehind:
         """Statements that do not wait for the last block, which begins after them: they see what came before it.
 
         The process then has the connection to itself for a moment, and not for a turn among the writes of a block.
+        Within another one, it is a part of that.
         """
+        if self._is_ahead:
+            yield
+            return
         self._finish()
         self._is_ahead = True
         try:

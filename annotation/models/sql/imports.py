@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import starmap
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -43,10 +44,10 @@ class ImportTask(NamedTuple):
 
 
 def lock_import_tasks(
-    batch: Batch, datasets: Sequence[int], pairs: Sequence[tuple[str, str]]
+    batch: Batch, datasets: Sequence[int], pairs: Sequence[tuple[str, str]], *, is_new: bool
 ) -> list[ImportTask]:
     """The batch's tasks on the responses to these prompts and of these models, by pairs of a prompt's key and a model's
-    name; their rows are locked, in the order of their ids.
+    name; their rows are locked, in the order of their ids. Of a batch that is new in this transaction, none need be.
     """
     if connection.vendor == "postgresql":
         params: list[Any] = [[key for key, _model in pairs], [model for _key, model in pairs]]
@@ -54,9 +55,12 @@ def lock_import_tasks(
         params = [json.dumps(pairs)]
     with connection.cursor() as cursor:
         cursor.execute(IMPORT_TASKS[connection.vendor], [*params, to_list(datasets), batch.pk])
-        responses = {task: columns for task, *columns in cursor.fetchall()}
-    tasks = fetch_among(LOCKED_TASKS, list(responses), end=" ORDER BY t.id" + for_update("t"))
-    return [ImportTask(*columns, *responses[columns[0]]) for columns in tasks]
+        tasks = list(starmap(ImportTask, cursor.fetchall()))
+    if is_new:
+        return tasks
+    responses = {task.pk: task[N_TASK_COLUMNS:] for task in tasks}
+    locked = fetch_among(LOCKED_TASKS, list(responses), end=" ORDER BY t.id" + for_update("t"))
+    return [ImportTask(*columns, *responses[columns[0]]) for columns in locked]
 
 
 # Each of them by an index, in this order: the tables that come later are looked up for each row of those before.
@@ -69,13 +73,17 @@ _LOOKUPS = (
 )
 
 
+TASK_COLUMNS = "t.id, t.stratum_id, t.state, t.overlap, t.slots_taken"
+N_TASK_COLUMNS = 5
+
+
 def _build_lookup(pairs: str, join: str, **names: str) -> str:
     joins = (
         join.format(table=table, alias=alias, condition=condition.format(**names))
         for table, alias, condition in _LOOKUPS
     )
-    columns = "t.id, r.id, p.key, p.dimension, p.subcomponent, m.name, c.name"
-    return f"SELECT {columns} FROM {pairs} {' '.join(joins)}"
+    columns = "r.id, p.key, p.dimension, p.subcomponent, m.name, c.name"
+    return f"SELECT {TASK_COLUMNS}, {columns} FROM {pairs} {' '.join(joins)}"
 
 
 # Neither planner knows how many tasks there are in a batch that the same transaction made, and both would begin with
@@ -96,7 +104,7 @@ IMPORT_TASKS = {
         is_among_ids=AMONG["sqlite"],
     ),
 }
-LOCKED_TASKS = f"SELECT t.id, t.stratum_id, t.state, t.overlap, t.slots_taken FROM {TASKS} t WHERE t.id"
+LOCKED_TASKS = f"SELECT {TASK_COLUMNS} FROM {TASKS} t WHERE t.id"
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from django.db.models import Max, QuerySet
 
@@ -79,41 +80,51 @@ def list_datasets(batch: Batch) -> list[Dataset]:
     return list(Dataset.objects.filter(pk__in=batch.strata.order_by().values("dataset")))
 
 
-TasksByName: TypeAlias = dict[tuple[str, str], list[ImportTask]]
-"""The tasks on a response, by the name of its prompt, which is its key or its text, and the name of its model."""
+class ResponseName(NamedTuple):
+    """How a file names a response: by the key of its prompt, its model and perhaps its collection.
+
+    ``has_id``: the key is the file's, and not made of the prompt's text.
+    """
+
+    key: str
+    has_id: bool
+    model: str
+    collection: str | None
 
 
 def lock_tasks(
-    batch: Batch, datasets: Sequence[Dataset], refs: Mapping[tuple[str, str], PromptRef]
-) -> tuple[TasksByName, TasksByName]:
-    """The batch's tasks on the responses to these prompts and of these models, locked: by key, and by text.
+    batch: Batch, datasets: Sequence[Dataset], refs: Mapping[ResponseName, PromptRef], *, is_new: bool = False
+) -> dict[ResponseName, list[ImportTask]]:
+    """The batch's tasks on responses of each of these models to these prompts, of any collection, locked.
 
-    ``refs`` by the key of the prompt and the name of the model.
-    A prompt is looked for by its id, which is indexed; one that has none and is not known by its hash either, by its
-    text.
+    ``is_new``: the transaction made the batch, whose tasks nobody else can lock.
+    A prompt is looked for by its id, which is indexed; where the file has none and its hash is not known either, by
+    its text.
     """
-    ids = [dataset.pk for dataset in datasets]
-    by_key: TasksByName = {}
-    for task in lock_import_tasks(batch, ids, list(refs)):
+    lock = partial(lock_import_tasks, batch, [dataset.pk for dataset in datasets], is_new=is_new)
+    by_key: dict[tuple[str, str], list[ImportTask]] = {}
+    for task in lock(list({(name.key, name.model) for name in refs})):
         by_key.setdefault((task.prompt_key, task.model), []).append(task)
-    models: dict[str, set[str]] = {}
-    for (key, model), ref in refs.items():
-        if not ref.id and (key, model) not in by_key:
-            models.setdefault(ref.text, set()).add(model)
-    return by_key, _lock_tasks_by_text(batch, datasets, models) if models else {}
+    tasks = {name: by_key.get((name.key, name.model), []) for name in refs}
+    texts = {name: refs[name].text for name, group in tasks.items() if not group and not name.has_id}
+    return tasks | _lock_tasks_by_text(lock, datasets, texts) if texts else tasks
 
 
 def _lock_tasks_by_text(
-    batch: Batch, datasets: Sequence[Dataset], models: Mapping[str, Iterable[str]]
-) -> TasksByName:
-    """``models`` are the names of those whose responses to a text are meant."""
+    lock: Callable[[list[tuple[str, str]]], list[ImportTask]],
+    datasets: Sequence[Dataset],
+    texts: Mapping[ResponseName, str],
+) -> dict[ResponseName, list[ImportTask]]:
+    models: dict[str, set[str]] = {}
+    for name, text in texts.items():
+        models.setdefault(text, set()).add(name.model)
     prompts = Prompt.objects.filter(dataset__in=datasets, text__in=models.keys())
-    texts = dict(prompts.values_list("key", "text"))
-    pairs = [(key, model) for key, text in texts.items() for model in models[text]]
-    by_text: TasksByName = {}
-    for task in lock_import_tasks(batch, [dataset.pk for dataset in datasets], pairs):
-        by_text.setdefault((texts[task.prompt_key], task.model), []).append(task)
-    return by_text
+    text_by_key = dict(prompts.values_list("key", "text"))
+    pairs = [(key, model) for key, text in text_by_key.items() for model in models[text]]
+    by_text: dict[tuple[str, str], list[ImportTask]] = {}
+    for task in lock(pairs):
+        by_text.setdefault((text_by_key[task.prompt_key], task.model), []).append(task)
+    return {name: by_text.get((text, name.model), []) for name, text in texts.items()}
 
 
 def read_response_texts(responses: Iterable[int]) -> dict[int, tuple[str, list[dict[str, str]]]]:

@@ -6,6 +6,7 @@ They go into the batch that is named, which is made of a guideline and a dataset
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from django.db import transaction
@@ -74,9 +75,9 @@ def import_annotations(
             report=intake.report,
         )
         with plan_for_blocks(), WriteBehind() as writes:
-            places = TaskSlots(intake, target.batch, target.dataset, writes)
+            places = TaskSlots(intake, target.batch, target.dataset, writes, is_new=target.is_new)
             replay = Replay(intake=intake, batch=target.batch, members=members, writes=writes)
-            _replay_records(intake, places, replay, without_final=without_final)
+            _replay_records(intake, places, replay, writes, without_final=without_final)
     intake.problems.refuse_any()
     _open_batch(target, intake)
     return intake.finish(
@@ -120,7 +121,9 @@ def _is_of_one_person(intake: Intake) -> bool:
     return not (columns.annotators or {"annotator", "adjudicator"} & columns.columns.keys())
 
 
-def _replay_records(intake: Intake, places: TaskSlots, replay: Replay, *, without_final: bool) -> None:
+def _replay_records(
+    intake: Intake, places: TaskSlots, replay: Replay, writes: WriteBehind, *, without_final: bool
+) -> None:
     finals_left_out = 0
     wording = None
     if intake.form.is_worded:
@@ -132,11 +135,15 @@ def _replay_records(intake: Intake, places: TaskSlots, replay: Replay, *, withou
     for chunk in intake.chunks(intake.form.annotation_reader()):
         records = [r for r in chunk if not (without_final and isinstance(r, AdjudicationRecord))]
         finals_left_out += len(chunk) - len(records)
-        places.load(records)
+        # Of whose labels some are left out, nobody is made before one of them is taken.
+        newcomers = [] if intake.source.options.left_out else replay.list_newcomers(records)
+        with writes.reads_ahead() if newcomers else nullcontext():
+            replay.add_newcomers(newcomers)
+            places.load(records)
         for record in records:
             _replay_record(record, intake, places, replay, wording)
         replay.save()
-    replay.save_counts()
+    replay.finish()
     if wording is not None:
         _report_passed_over(wording, intake.report)
     if finals_left_out:

@@ -147,7 +147,7 @@ class LabelGroup:
         return len(records)
 
     def finish(self) -> None:
-        self._replay.save_counts()
+        self._replay.finish()
 
 
 def parse_annotation(row: FileRow) -> Iterator[AnnotationRecord]:

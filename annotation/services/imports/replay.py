@@ -7,7 +7,8 @@ decide, and the database's constraints hold.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
@@ -112,6 +113,7 @@ class Replay:
         self._bare_sha256: dict[LabelsKey, str] = {}  # of submissions that are labels alone
         self._settled_tasks = SettledTasks(batch)
         self._ids, self._key = draw_ids(), KEY.format(sha256=intake.sha256)
+        self._unwritten: dict[int, TaskSlot] = {}  # tasks that wait for more labels
         self._reset()
 
     def _reset(self) -> None:
@@ -124,15 +126,29 @@ class Replay:
         self._overruled: list[tuple[int, str, SettledValue]] = []
         self._changed: dict[int, TaskSlot] = {}
 
+    def list_newcomers(self, records: Iterable[Judgement]) -> list[Judgement]:
+        """The first record of each person of whom the file had none before."""
+        newcomers: dict[tuple[str, Membership.Role], Judgement] = {}
+        for record in records:
+            newcomers.setdefault(_name_person(record), record)
+        return [record for person, record in newcomers.items() if not self._members.has(*person)]
+
+    def add_newcomers(self, records: Iterable[Judgement]) -> None:
+        """Whoever is made while a chunk is replayed would wait until the chunk before it is written."""
+        for record in records:
+            with suppress(InputError):  # raised again with the other problems, in their order
+                self._get_member(record)
+
     def annotate(self, place: TaskSlot, record: AnnotationRecord) -> bool:
         """Take an annotation; False if it was there already."""
         record = self._answers.place_quotations(place, record)
-        member = self._get_member(record, record.annotator, Membership.Role.ANNOTATOR, "annotator")
+        member = self._get_member(record)
         labels = self._answers.check_labels(place, record)
         texts = self._answers.check_texts(place, record, labels)
-        past = place.revisions.get(member.person)
-        if past is not None:
-            return self._check_repeated_annotation(record, StatedRevision(labels, "", texts), past)
+        past = place.claims.get(member.person)
+        if past is not None and past.revisions:
+            stated = StatedRevision(labels, "", texts)
+            return self._check_repeated_annotation(record, stated, past.revisions)
         claim = self._claim_annotation(place, record, member)
         self._submit(place, record, claim, labels, texts)
         counts = self._counts[member.membership, place.stratum]
@@ -144,7 +160,7 @@ class Replay:
     def decide(self, place: TaskSlot, record: AdjudicationRecord) -> bool:
         """Take an adjudication; False if it was there already."""
         record = replace(record, labels=self._answers.read_decision(place, record))
-        member = self._get_member(record, record.adjudicator, Membership.Role.ADJUDICATOR, "adjudicator")
+        member = self._get_member(record)
         if self._batch.settles_at_end and place.state == Task.State.OPEN:
             self._end_collection(place)
         if self._may_overrule(place, record):
@@ -213,9 +229,16 @@ class Replay:
     def save(self) -> None:
         """Hand over what the chunk added to be written, in the order in which the constraints want it.
 
-        What it adds to the counts of members waits for ``save_counts``.
+        What it adds to the counts of members waits for ``finish``, and so do tasks that wait for more labels.
         """
-        self._writes.add([*self._build_labels(), *self._build_gold(), *self._build_task_updates()])
+        done = []
+        for pk, place in self._changed.items():
+            if place.is_awaited:
+                self._unwritten[pk] = place
+            else:
+                self._unwritten.pop(pk, None)
+                done.append(place)
+        self._writes.add([*self._build_labels(), *self._build_gold(), *self._build_task_updates(done)])
         for task, name, settled in self._overruled:
             GoldLabel.objects.filter(task=task, criterion=name).update(**GoldLabel.to_columns(settled))
         self._reset()
@@ -244,15 +267,19 @@ class Replay:
             {"created_at": self._now},
         )
 
-    def save_counts(self) -> None:
-        """Add what the whole file added to the counts of its members, whose rows are few."""
+    def finish(self) -> None:
+        """Write what waited for the end: tasks that still wait for labels, and what the whole file added to the counts
+        of its members, whose rows are few.
+        """
+        self._writes.add([*self._build_task_updates(self._unwritten.values())])
+        self._unwritten.clear()
         add_member_counts(self._counts)
         self._counts.clear()
 
-    def _build_task_updates(self) -> Iterator[Write]:
+    def _build_task_updates(self, places: Iterable[TaskSlot]) -> Iterator[Write]:
         """One statement for all tasks that end alike: there are few ways to end."""
         ids_by_end: dict[tuple[bool, str, int, int], list[int]] = {}
-        for place in self._changed.values():
+        for place in places:
             end = place.is_moved, place.state, place.slots_taken, place.overlap
             ids_by_end.setdefault(end, []).append(place.pk)
             place.is_moved = False
@@ -264,11 +291,12 @@ class Replay:
                     self._settled_tasks.announce(ids, self._now)
             yield build_tasks_update(ids, values)
 
-    def _get_member(self, record: Judgement, name: str, role: Membership.Role, field: str) -> Member:
+    def _get_member(self, record: Judgement) -> Member:
+        name, role = _name_person(record)
         try:
             return self._members.get(name, role)
         except AssayError as error:
-            raise self._intake.add_place(error, record.line, field) from error
+            raise self._intake.add_place(error, record.line, role.value) from error
 
     def _check_repeated_annotation(
         self, record: AnnotationRecord, stated: StatedRevision, past: Sequence[StatedRevision]
@@ -481,6 +509,12 @@ class Replay:
 
     def _build_error(self, record: Judgement, field: str, template: str, **params: Any) -> InputError:
         return self._intake.build_error(record.line, field, template, **params)
+
+
+def _name_person(record: Judgement) -> tuple[str, Membership.Role]:
+    if isinstance(record, AnnotationRecord):
+        return record.annotator, Membership.Role.ANNOTATOR
+    return record.adjudicator, Membership.Role.ADJUDICATOR
 
 
 def _list_settled_values(outcome: Outcome) -> dict[str, Any]:

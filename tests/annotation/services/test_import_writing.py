@@ -39,7 +39,7 @@ from annotation.models import (
 )
 from annotation.models.sql.imports import ImportTask, StoredClaim, StoredDecision, StoredRevision
 from annotation.selectors import imports as lookups
-from annotation.selectors.imports import lock_tasks
+from annotation.selectors.imports import ResponseName, lock_tasks
 from annotation.services.batches import batches
 from annotation.services.imports import (
     ImportRequest,
@@ -108,7 +108,9 @@ def build_plain_rows(*rows: Any) -> list[Write]:
     return [PlainWrite(lambda: write_plain_rows(*rows))]
 
 
-def lock_plainly(batch: Batch, datasets: Sequence[int], pairs: Sequence[tuple[str, str]]) -> list[ImportTask]:
+def lock_plainly(
+    batch: Batch, datasets: Sequence[int], pairs: Sequence[tuple[str, str]], *, is_new: bool
+) -> list[ImportTask]:
     tasks = Task.objects.filter(
         batch=batch,
         kind=Task.Kind.WORK,
@@ -181,6 +183,7 @@ def replay_plainly(patch: pytest.MonkeyPatch, *, records: int) -> None:
     patch.setattr(run, "LABEL_CHUNK", records)
     patch.setattr(annotations, "WriteBehind", PlainWrites)
     patch.setattr(annotations, "TaskSlots", PlainTaskSlots)
+    patch.setattr(places, "MAX_AWAITED", 0)
     patch.setattr(replay, "MAX_SETTLED", 0)
     patch.setattr(answers, "MAX_CHECKED", 0)
     patch.setattr(replay, "draw_ids", draw_plainly)
@@ -251,10 +254,13 @@ def take(source: Source, batch: str, *, form: str, problems: int = 1, **request:
     )
 
 
-def compare(source: Source, *, at_once: int, chunk: int, **options: Any) -> dict[str, list[Any]]:
+def compare(
+    source: Source, *, at_once: int, chunk: int, awaited: int = places.MAX_AWAITED, **options: Any
+) -> dict[str, list[Any]]:
     """What the file became, the same both ways; nothing of a file that is refused, by the same words.
 
-    The plain replay takes ``at_once`` records at a time, the other one ``chunk``.
+    The plain replay takes ``at_once`` records at a time, the other one ``chunk``, and it keeps so many tasks in memory
+    that are ``awaited``.
     """
     now = datetime.now(UTC)
     with pytest.MonkeyPatch.context() as patch:
@@ -262,6 +268,7 @@ def compare(source: Source, *, at_once: int, chunk: int, **options: Any) -> dict
         expected = take(source, "plain", **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "LABEL_CHUNK", chunk)
+        patch.setattr(places, "MAX_AWAITED", awaited)
         assert take(source, "quick", **options) == expected
     if not Batch.objects.filter(name="quick").exists():
         return {}
@@ -285,13 +292,20 @@ def test_xstest_becomes_the_rows_of_the_plain_replay(shared: Path, model: str):
 ANNOTATORS, ADJUDICATORS = ("ann", "ben", "cleo"), ("dora", "emil")
 VALUES: st.SearchStrategy[Any] = st.sampled_from([1, 2, 3, 1, 2, 3, 2.0, 9, True, "2", [1], None])
 RATIONALES = st.sampled_from(["", "因为\t\\N\n“so”", "a\\tb"])
-RECORDS = st.fixed_dictionaries(
-    {
-        "prompt_id": st.sampled_from(["p0", "p1", "p2", "p9"]),
-        "model": st.sampled_from(["Secretive-7B", "Hidden-13B"]),
-        "labels": st.fixed_dictionaries({"compliance": VALUES}),
-    },
-    optional={"rationale": RATIONALES, "seconds": st.sampled_from([0, 1.5, 2])},
+PROMPTS = st.one_of(
+    st.sampled_from(["p0", "p1", "p2", "p9"]).map(lambda key: {"prompt_id": key}),
+    st.integers(0, 2).map(lambda number: {"prompt": f"Question number {number}?"}),
+)
+RECORDS = st.builds(
+    lambda prompt, record: prompt | record,
+    PROMPTS,
+    st.fixed_dictionaries(
+        {
+            "model": st.sampled_from(["Secretive-7B", "Hidden-13B"]),
+            "labels": st.fixed_dictionaries({"compliance": VALUES}),
+        },
+        optional={"rationale": RATIONALES, "seconds": st.sampled_from([0, 1.5, 2])},
+    ),
 )
 PEOPLE = st.one_of(
     st.sampled_from(ANNOTATORS).map(lambda name: {"annotator": name}),
@@ -300,28 +314,54 @@ PEOPLE = st.one_of(
 FILES = st.lists(
     st.builds(lambda record, person: {**record, **person}, RECORDS, PEOPLE), min_size=1, max_size=14
 )
+
+
+def list_labels(
+    values: Sequence[tuple[int, int]], *, is_decided: bool, texts: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Two people's labels of each prompt, and where they differ a decision. Who is in ``texts`` names no ids."""
+    records = [
+        {"annotator": name, "labels": {"compliance": value}, "prompt": n}
+        for n, pair in enumerate(values)
+        for name, value in zip(ANNOTATORS, pair, strict=False)
+    ]
+    if is_decided:
+        records += [
+            {"adjudicator": "dora", "labels": {"compliance": 2}, "prompt": n}
+            for n, (first, second) in enumerate(values)
+            if first != second
+        ]
+    for record in records:
+        n = record.pop("prompt")
+        by_text = record.get("annotator") in texts
+        record.update({"prompt": f"Question number {n}?"} if by_text else {"prompt_id": f"p{n}"})
+    return [{"model": "Hidden-13B", **record} for record in records]
+
+
+def sort_by_person(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(records, key=lambda record: (record.get("annotator", "~"), record.get("prompt_id", "")))
+
+
 GOOD = st.builds(
-    lambda values, decided: [
-        *(
-            {"prompt_id": f"p{n}", "model": "Hidden-13B", "annotator": name, "labels": {"compliance": value}}
-            for n, pair in enumerate(values)
-            for name, value in zip(ANNOTATORS, pair, strict=False)
-        ),
-        *(
-            {"prompt_id": f"p{n}", "model": "Hidden-13B", "adjudicator": "dora", "labels": {"compliance": 2}}
-            for n, pair in enumerate(values)
-            if pair[0] != pair[1] and decided
-        ),
-    ],
+    list_labels,
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=4),
-    st.booleans(),
+    is_decided=st.booleans(),
+    texts=st.sampled_from([(), ("ben",), ANNOTATORS]),
 )
 
 
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(records=st.one_of(FILES, GOOD), chunk=st.sampled_from([1, 2, 3, 4, 1000]))
+@given(
+    records=st.one_of(FILES, GOOD, GOOD.map(sort_by_person)),
+    chunk=st.sampled_from([1, 2, 3, 4, 1000]),
+    awaited=st.sampled_from([0, 1, 2, places.MAX_AWAITED]),
+)
 def test_any_file_becomes_the_rows_of_the_plain_replay_or_is_refused_in_its_words(
-    tmp_path_factory: pytest.TempPathFactory, db: None, records: list[Mapping[str, Any]], chunk: int
+    tmp_path_factory: pytest.TempPathFactory,
+    db: None,
+    records: list[Mapping[str, Any]],
+    chunk: int,
+    awaited: int,
 ):
     path = tmp_path_factory.mktemp("labels") / "labels.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
@@ -330,7 +370,7 @@ def test_any_file_becomes_the_rows_of_the_plain_replay_or_is_refused_in_its_word
         small_dataset()
         source = Source(path, path.name)
         target = {"guideline": "xstest", "dataset": "small"}
-        compare(source, at_once=1, chunk=chunk, form="jsonl", problems=100, **target)
+        compare(source, at_once=1, chunk=chunk, awaited=awaited, form="jsonl", problems=100, **target)
         transaction.set_rollback(True)
 
 
@@ -340,7 +380,7 @@ def test_only_the_responses_that_a_chunk_speaks_of_are_looked_up_and_locked(db: 
     call_command("create_batch", "b", "--guideline", "xstest", "--dataset", "small", "--draft", "--json")
     text = Prompt.objects.get(key="p2").text
     refs = {
-        (ref.key, model): ref
+        ResponseName(ref.key, bool(ref.id), model, None): ref
         for ref, model in (
             (PromptRef(id="p0"), "Hidden-13B"),
             (PromptRef(id="p1"), "Secretive-7B"),
@@ -349,12 +389,12 @@ def test_only_the_responses_that_a_chunk_speaks_of_are_looked_up_and_locked(db: 
         )
     }
     with transaction.atomic():
-        by_key, by_text = lock_tasks(Batch.objects.get(), [dataset], refs)
-    assert {name: [task.response for task in tasks] for name, tasks in by_key.items()} == {
-        (key, model): [Response.objects.get(prompt__key=key, model__name=model).pk]
-        for key, model in (("p0", "Hidden-13B"), ("p1", "Secretive-7B"))
+        tasks = lock_tasks(Batch.objects.get(), [dataset], refs)
+    assert {name: [task.response for task in group] for name, group in tasks.items()} == {
+        name: [r.pk for r in Response.objects.filter(prompt__key=key, model__name=name.model)]
+        for name, key in zip(refs, ("p0", "p1", "p2", "p9"), strict=True)
     }
-    assert [(name, task.prompt_key) for name, [task] in by_text.items()] == [((text, "Hidden-13B"), "p2")]
+    assert [len(group) for group in tasks.values()] == [1, 1, 1, 0]
 
 
 def test_ids_are_uuids_in_the_order_of_time():
