@@ -199,7 +199,7 @@ def kill_in_the_middle_of_an_upload(server: Served, cookie: str, folder: Path, b
     """All of host A's web server, by a signal that nobody can catch."""
     before, uploads, files = bucket.names(), Import.objects.count(), list_files(folder)
     with closing(send_half(server, cookie, b"x" * (4 << 20))):
-        until(lambda: any(folder.glob("*.upload*")), 20, lambda: str(list(folder.iterdir())))
+        until(lambda: any(folder.glob("*.upload*")), 120, lambda: str(list(folder.iterdir())))
         children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
         for pid in (server.pid, *map(int, children)):
             os.kill(pid, signal.SIGKILL)

@@ -76,12 +76,12 @@ ignore_startup_parameters = extra_float_digits,options
     _wait_for(port, process)
     yield f"postgres://{url.username}@127.0.0.1:{port}/{name}"
     process.terminate()
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     shutil.rmtree(folder)
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while True:
         assert process.poll() is None, "pgbouncer did not start"
         assert time.monotonic() < end

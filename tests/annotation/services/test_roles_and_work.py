@@ -300,7 +300,7 @@ def race(first: Callable[[], Any], second: Callable[[], Any], *, inside: str) ->
         finally:
             connection.close()
 
-    other = Thread(target=lambda: arrived.wait(10) and call("second", second))
+    other = Thread(target=lambda: arrived.wait(120) and call("second", second))
     first_thread = Thread(target=call, args=("first", first))
     with mock.patch.object(submission, inside, slow):
         other.start()

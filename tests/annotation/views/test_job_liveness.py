@@ -25,6 +25,7 @@ from annotation.selectors.jobs import is_silent
 from annotation.services import jobs
 from annotation.services.jobs import is_abandoned
 from tests.annotation.views.test_jobs import Workers, database_url, let_die, wait_for
+from tests.serving import until
 
 pytestmark = pytest.mark.django_db
 REAL_NOW = timezone.now
@@ -107,7 +108,7 @@ def test_the_heart_beats_on_after_a_blip_in_a_long_step(quick: None, kind: Any):
     going_on = threading.Event()
 
     def handler(_context: jobs.JobContext) -> dict[str, Any]:
-        going_on.wait(60)
+        going_on.wait(120)
         return {}
 
     job = kind(handler)
@@ -116,12 +117,9 @@ def test_the_heart_beats_on_after_a_blip_in_a_long_step(quick: None, kind: Any):
         time.sleep(0.6)
         cut_connections()
     cut_at = database_now()
-    time.sleep(1.5)
-    job.refresh_from_db()
+    until(lambda: Job.objects.filter(pk=job.pk, heartbeat__gt=cut_at).exists(), 60)
     going_on.set()
     worker.join()
-    assert job.heartbeat is not None
-    assert job.heartbeat > cut_at
     job.refresh_from_db()
     assert (job.state, job.attempt) == ("done", 1)  # the end, too, was written on a new connection
 
@@ -267,7 +265,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_job_back(workers: Workers, tmp_
     job = workers.enqueue({"file": str(file), "steps": 300, "pause": 0.1})
     wait_for(lambda: file.exists() and len(file.read_text()) >= 5, first, seconds=180, log=workers.log)
     (os.killpg if whom == "all processes" else os.kill)(first.pid, signal.SIGTERM)
-    first.wait(timeout=20)
+    first.wait(timeout=120)
     job.refresh_from_db()
     assert (job.state, job.attempt, job.worker) == ("queued", 1, "")
     written = len(file.read_text())
@@ -468,7 +466,7 @@ def test_a_cancel_at_the_moment_of_giving_back_counts(kind: Any):
 
     def handler(context: jobs.JobContext) -> dict[str, Any]:
         canceller.start()
-        locked.wait(10)
+        assert locked.wait(60)
         raise jobs.Interrupted
 
     def cancel() -> None:
