@@ -27,6 +27,7 @@ from annotation.selectors.agreement import label_table
 from tests import databases
 from tests.chromium import CHROMIUM, Chromium, find_executable
 from tests.databases import MigratedDatabase
+from tests.serving import until
 from tests.support import XSTEST_GUIDELINE, first_batch, person, small_dataset
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -111,13 +112,20 @@ def django_db_modify_db_settings(
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, migrated_database: MigratedDatabase | None) -> None:
+def django_db_setup(
+    django_db_setup: None, migrated_database: MigratedDatabase | None, django_db_blocker: Any
+) -> Iterator[None]:
     """Django's own way to empty the tables makes all permissions anew, a tenth of a second after each such test."""
     empty = databases.empty
     if migrated_database is not None:
         migrated_database.keep(Path(connection.settings_dict["NAME"]))
         empty = migrated_database.restore
     TransactionTestCase._fixture_teardown = lambda _case: empty()
+    yield
+    if migrated_database is None:
+        # The session of a process that a test killed may last for some seconds, and no database in use is dropped.
+        with django_db_blocker.unblock():
+            until(lambda: databases.cut_other_sessions() == 0, 60)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -94,6 +94,16 @@ def make_postgres_template(folder: Path) -> str:
     return name
 
 
+def cut_other_sessions() -> int:
+    """As a PostgreSQL server that restarts: every connection to the database but this one ends. How many there were."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        return len(cursor.fetchall())
+
+
 def empty() -> None:
     """Take away all rows of PostgreSQL but those that the migrations put in."""
     names = connection.introspection.django_table_names(only_existing=True)

@@ -25,6 +25,7 @@ from annotation.selectors.jobs import is_silent
 from annotation.services import jobs
 from annotation.services.jobs import is_abandoned
 from tests.annotation.views.test_jobs import Workers, database_url, let_die, wait_for
+from tests.databases import cut_other_sessions
 from tests.serving import until
 
 pytestmark = pytest.mark.django_db
@@ -58,15 +59,6 @@ def quick(_beats: None, settings: LazySettings) -> None:
     settings.JOB_HEARTBEAT_SECONDS, settings.JOB_STALE_SECONDS = 0.2, 3
 
 
-def cut_connections() -> None:
-    """As a server that restarts: every connection to the database but this thread's own ends."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-
-
 def in_a_thread(act: Callable[[], Any]) -> threading.Thread:
     def run() -> None:
         try:
@@ -95,7 +87,7 @@ def test_a_job_outlives_blips_of_the_database(quick: None, kind: Any):
     worker = in_a_thread(lambda: jobs.run(job.pk))
     for _blip in range(3):
         time.sleep(0.8)
-        cut_connections()
+        cut_other_sessions()
     worker.join()
     job.refresh_from_db()
     assert (job.state, job.attempt, job.error, job.result) == ("done", 1, "", {"steps": 40})
@@ -115,7 +107,7 @@ def test_the_heart_beats_on_after_a_blip_in_a_long_step(quick: None, kind: Any):
     worker = in_a_thread(lambda: jobs.run(job.pk))
     for _blip in range(3):
         time.sleep(0.6)
-        cut_connections()
+        cut_other_sessions()
     cut_at = database_now()
     until(lambda: Job.objects.filter(pk=job.pk, heartbeat__gt=cut_at).exists(), 60)
     going_on.set()
@@ -135,7 +127,7 @@ def database_now() -> Any:
 def test_a_job_whose_own_question_was_cut_off_is_given_back_and_goes_on(quick: None, kind: Any, he: Person):
     def handler(context: jobs.JobContext) -> dict[str, Any]:
         if context.attempt < 5:
-            in_a_thread(cut_connections).join()
+            in_a_thread(cut_other_sessions).join()
             Person.objects.count()  # outside of any report
         return {"attempt": context.attempt}
 
@@ -151,7 +143,7 @@ def test_a_job_whose_own_question_was_cut_off_is_given_back_and_goes_on(quick: N
 def test_a_command_goes_on_by_itself_after_a_blip(quick: None, kind: Any):
     def handler(context: jobs.JobContext) -> dict[str, Any]:
         if context.attempt == 1:
-            in_a_thread(cut_connections).join()
+            in_a_thread(cut_other_sessions).join()
             Person.objects.count()
         return {}
 
